@@ -1,0 +1,146 @@
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { z } from 'zod';
+
+/** A setting that can't be used: says which one, and what would be right. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError';
+}
+
+const text = z.string().trim().min(1);
+const list = (separator: string) =>
+  text.transform((value) =>
+    value
+      .split(separator)
+      .map((part) => part.trim())
+      .filter(Boolean),
+  );
+const whole = (low: number, high: number) =>
+  z
+    .string()
+    .regex(/^\d{1,15}$/, 'a whole number')
+    .transform(Number)
+    .pipe(z.number().min(low).max(high));
+const setting = <T extends z.ZodType>(type: T, fallback: z.output<T>) =>
+  z
+    .preprocess((value) => (value === '' ? undefined : value), type.optional())
+    .transform((value) => (value === undefined ? fallback : value) as z.output<T>);
+
+/** One row a limit: environment name, default, lowest and highest value. */
+const numbers = {
+  port: ['MUXWARDEN_PORT', 4000, 0, 65_535],
+  listingIntervalMs: ['MUXWARDEN_LISTING_INTERVAL_MS', 5_000, 100, 3_600_000],
+  listingFreshGraceMs: ['MUXWARDEN_LISTING_FRESH_GRACE_MS', 3_000, 0, 3_600_000],
+  listingMaxAgeMs: ['MUXWARDEN_LISTING_MAX_AGE_MS', 15_000, 100, 3_600_000],
+  listingColdWaitMs: ['MUXWARDEN_LISTING_COLD_WAIT_MS', 2_000, 0, 60_000],
+  listingBackOffMs: ['MUXWARDEN_LISTING_BACK_OFF_MS', 5_000, 100, 3_600_000],
+  listingBackOffMaxMs: ['MUXWARDEN_LISTING_BACK_OFF_MAX_MS', 60_000, 100, 3_600_000],
+  helperIdleMs: ['MUXWARDEN_HELPER_IDLE_MS', 60_000, 0, 3_600_000],
+  processLimit: ['MUXWARDEN_PROCESS_LIMIT', 8, 1, 256],
+  outputLogBytes: ['MUXWARDEN_OUTPUT_LOG_BYTES', 1 << 20, 1 << 12, 1 << 28],
+  lingerMs: ['MUXWARDEN_LINGER_MS', 30_000, 0, 3_600_000],
+  idleAfterMs: ['MUXWARDEN_IDLE_AFTER_MS', 600_000, 1_000, 86_400_000],
+  maxBodyBytes: ['MUXWARDEN_MAX_BODY_BYTES', 65_536, 1_024, 1 << 24],
+  maxDepth: ['MUXWARDEN_MAX_DEPTH', 12, 1, 100],
+  maxTokens: ['MUXWARDEN_MAX_TOKENS', 1_000, 10, 100_000],
+  maxAliases: ['MUXWARDEN_MAX_ALIASES', 30, 0, 10_000],
+  maxComplexity: ['MUXWARDEN_MAX_COMPLEXITY', 2_000, 1, 1_000_000],
+  maxPageSize: ['MUXWARDEN_MAX_PAGE_SIZE', 100, 1, 10_000],
+  maxSubscriptionsPerSocket: ['MUXWARDEN_MAX_SUBSCRIPTIONS_PER_SOCKET', 50, 1, 100_000],
+  maxSubscriptionsPerActor: ['MUXWARDEN_MAX_SUBSCRIPTIONS_PER_ACTOR', 200, 1, 100_000],
+} as const satisfies Record<string, readonly [string, number, number, number]>;
+
+type NumberName = keyof typeof numbers;
+
+export interface Config extends Readonly<Record<NumberName, number>> {
+  readonly host: string;
+  /** Undefined: derived from host and port once the port is known. */
+  readonly publicUrl: string | undefined;
+  readonly allowedOrigins: readonly string[];
+  readonly allowedHosts: readonly string[];
+  readonly trustedProxies: readonly string[];
+  readonly stateDir: string;
+  readonly databaseUrl: string | undefined;
+  readonly mode: 'local' | 'system';
+  /** Absolute directories; `$UID`, `$USER` and `$HOME` stand for the member's. */
+  readonly socketDirs: readonly string[];
+  /** A name to be found on PATH, or an absolute path. */
+  readonly tmuxBin: string;
+  readonly helper: string;
+  readonly production: boolean;
+}
+
+/**
+ * The environment as a frozen configuration; every default works.
+ * @throws ConfigError that names the variable and what it takes
+ */
+export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
+  const socketDirsOf = (stateDir: string, mode: 'local' | 'system') =>
+    mode === 'system'
+      ? ['/tmp/tmux-$UID']
+      : [`${resolve(environment.TMUX_TMPDIR || '/tmp')}/tmux-$UID`, join(stateDir, 'tmux')];
+  const stateHome =
+    environment.XDG_STATE_HOME || join(environment.HOME || homedir(), '.local/state');
+  const shape = z.object({
+    MUXWARDEN_HOST: setting(text, '127.0.0.1'),
+    MUXWARDEN_PUBLIC_URL: setting(z.url({ protocol: /^https?$/ }), undefined as never),
+    MUXWARDEN_ALLOWED_ORIGINS: setting(list(','), []),
+    MUXWARDEN_ALLOWED_HOSTS: setting(list(','), []),
+    MUXWARDEN_TRUSTED_PROXIES: setting(list(','), []),
+    MUXWARDEN_STATE_DIR: setting(text, join(stateHome, 'muxwarden')),
+    DATABASE_URL: setting(z.url({ protocol: /^postgres(ql)?$/ }), undefined as never),
+    MUXWARDEN_MODE: setting(z.enum(['local', 'system']), 'local'),
+    MUXWARDEN_SOCKET_DIRS: setting(list(':'), []),
+    MUXWARDEN_TMUX_BIN: setting(text, 'tmux'),
+    MUXWARDEN_HELPER: setting(text, join(import.meta.dirname, '../libexec/muxwarden-member')),
+    NODE_ENV: setting(text, ''),
+    ...Object.fromEntries(
+      Object.values(numbers).map(([name, fallback, low, high]) => [
+        name,
+        setting(whole(low, high), fallback),
+      ]),
+    ),
+  });
+  const parsed = shape.safeParse(environment);
+  if (!parsed.success) {
+    const first = parsed.error.issues[0];
+    throw new ConfigError(`${first?.path.join('.')} can't be used: ${first?.message}.`);
+  }
+  const values: Record<string, unknown> = parsed.data;
+  const read = parsed.data;
+  const stateDir = resolve(read.MUXWARDEN_STATE_DIR);
+  const limits = Object.fromEntries(
+    Object.entries(numbers).map(([key, [name]]) => [key, values[name]]),
+  ) as Record<NumberName, number>;
+  const socketDirs = read.MUXWARDEN_SOCKET_DIRS.length
+    ? read.MUXWARDEN_SOCKET_DIRS
+    : socketDirsOf(stateDir, read.MUXWARDEN_MODE);
+  for (const dir of socketDirs) {
+    if (!/^(\/|\$HOME\/)/.test(dir)) {
+      throw new ConfigError(`MUXWARDEN_SOCKET_DIRS needs absolute directories, not '${dir}'.`);
+    }
+  }
+  return Object.freeze({
+    ...limits,
+    host: read.MUXWARDEN_HOST,
+    publicUrl: read.MUXWARDEN_PUBLIC_URL,
+    allowedOrigins: read.MUXWARDEN_ALLOWED_ORIGINS,
+    allowedHosts: read.MUXWARDEN_ALLOWED_HOSTS,
+    trustedProxies: read.MUXWARDEN_TRUSTED_PROXIES,
+    stateDir,
+    databaseUrl: read.DATABASE_URL,
+    mode: read.MUXWARDEN_MODE,
+    socketDirs,
+    tmuxBin: read.MUXWARDEN_TMUX_BIN,
+    helper: resolve(read.MUXWARDEN_HELPER),
+    production: read.NODE_ENV === 'production',
+  });
+}
+
+/** Every numeric limit in force, for `Installation.limits`. */
+export function limitsOf(config: Config): readonly { name: string; value: number }[] {
+  return Object.entries(numbers).map(([key, [name]]) => ({
+    name,
+    value: config[key as NumberName],
+  }));
+}

@@ -1,0 +1,22 @@
+import type { Audit } from '../audit/audit.ts';
+import type { Accounts } from '../auth/accounts.ts';
+import type { Reauthentication } from '../auth/reauthentication.ts';
+import type { Viewer } from '../auth/viewer.ts';
+import type { Config } from '../config.ts';
+import type { Fleet } from '../tmux/model.ts';
+import type { Installation } from './installation.ts';
+
+/** What every resolver gets: who asks, from where, and the parts that can answer. */
+export interface Context {
+  readonly viewer: Viewer;
+  readonly requestId: string;
+  /** Where the request came from, as the connection (and a trusted proxy) says. */
+  readonly address: string | null;
+  readonly userAgent: string | null;
+  readonly fleet: Fleet;
+  readonly accounts: Accounts;
+  readonly audit: Audit;
+  readonly reauthentication: Reauthentication;
+  readonly installation: Installation;
+  readonly config: Config;
+}

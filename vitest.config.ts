@@ -1,0 +1,35 @@
+import { defineConfig } from 'vitest/config';
+
+const long = process.env.MUXWARDEN_TEST_TIER === 'long';
+
+export default defineConfig({
+  // One graphql module: vitest would otherwise load its CommonJS and its ES build side by side.
+  ssr: { resolve: { conditions: ['node', 'module-sync'] } },
+  test: {
+    setupFiles: ['tests/support/clean-environment.ts'],
+    testTimeout: long ? 600_000 : 60_000,
+    hookTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'together',
+          include: ['tests/**/*.test.ts'],
+          exclude: ['tests/**/*.alone.test.ts'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'alone',
+          include: ['tests/**/*.alone.test.ts'],
+          maxWorkers: 1,
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
+  },
+});
