@@ -19,4 +19,8 @@ export interface Context {
   readonly reauthentication: Reauthentication;
   readonly installation: Installation;
   readonly config: Config;
+  /** Aborted when the caller is gone: its connection closed, or it unsubscribed. */
+  readonly signal?: AbortSignal;
+  /** Aborted when the service drains: streams end with a reason, acts finish. */
+  readonly draining?: AbortSignal;
 }

@@ -1,0 +1,74 @@
+import { maySeeListing } from '../auth/authority.ts';
+import type { ListingStatus, MemberListing } from '../tmux/model.ts';
+import type { Context } from './context.ts';
+import { type MemberNode, memberNode, type ServerNode, serverNodes } from './nodes.ts';
+import { forbidden } from './request-error.ts';
+
+/** The members that the viewer may see, by login. */
+export function visibleMembers(context: Context): readonly MemberNode[] {
+  return context.accounts
+    .members()
+    .filter((member) => maySeeListing(context.viewer, member.id))
+    .map((member) => memberNode(member));
+}
+
+/** The member, or null for "not there" and "not yours" alike. */
+export function visibleMember(context: Context, memberId: string): MemberNode | null {
+  const member = context.accounts.member(memberId);
+  if (member === undefined || !maySeeListing(context.viewer, memberId)) return null;
+  return memberNode(member);
+}
+
+/**
+ * What is known of a member's tmux. Asks behind the answer where it is old and waits only for a cold
+ * listing. Checks authority itself, since a member may be reached by a path that shows its name
+ * alone (the viewer's own entry, the actor of an audit row).
+ */
+export function listingOf(
+  context: Context,
+  node: MemberNode,
+): MemberListing | Promise<MemberListing> {
+  if (!maySeeListing(context.viewer, node.member.id)) throw forbidden('reading listings');
+  if (node.listing !== undefined) return node.listing;
+  return context.fleet.read(node.member.id).then((read) => {
+    node.listing ??= read ?? unaskedListing(node);
+    return node.listing;
+  });
+}
+
+/** Null: could not look. */
+export function serversOf(
+  context: Context,
+  node: MemberNode,
+): readonly ServerNode[] | null | Promise<readonly ServerNode[] | null> {
+  const servers = (listing: MemberListing) =>
+    listing.servers === null ? null : serverNodes(node, listing);
+  const listing = listingOf(context, node);
+  return listing instanceof Promise ? listing.then(servers) : servers(listing);
+}
+
+/** Asks now, past any back-off. */
+export async function refreshListing(
+  context: Context,
+  memberId: string,
+): Promise<MemberNode | null> {
+  const node = visibleMember(context, memberId);
+  if (node === null) return null;
+  node.listing = (await context.fleet.refresh(memberId)) ?? unaskedListing(node);
+  return node;
+}
+
+/** For a member that the fleet does not know: without a Linux user there is nothing; else nobody has looked yet. */
+function unaskedListing({ member }: MemberNode): MemberListing {
+  const nothing = member.osUser === null;
+  const status: ListingStatus = {
+    state: nothing ? 'FRESH' : 'UNKNOWN',
+    version: nothing ? 'none' : 'unasked',
+    observedAt: null,
+    reason: nothing ? null : 'NOT_YET_ASKED',
+    detail: nothing ? 'This member has no Linux user.' : null,
+    consecutiveFailures: 0,
+    nextAttemptAt: null,
+  };
+  return { memberId: member.id, status, servers: nothing ? [] : null };
+}
