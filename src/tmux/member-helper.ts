@@ -15,6 +15,8 @@ export interface ServerTarget {
 }
 
 export interface HelperAnswer {
+  /** What stood between `begin` and `end`, as text: for whoever compares before parsing. */
+  readonly text?: string;
   /** Fields of each row between `begin` and `end`, decoded leniently as UTF-8. */
   readonly rows: readonly (readonly string[])[];
   /** The `fail` line, where the request as a whole failed. */
@@ -31,9 +33,16 @@ export class HelperError extends Error {
     | 'OUTPUT_TOO_LARGE'
     | 'MALFORMED_ANSWER'
     | 'EACCES';
-  constructor(reason: HelperError['reason'], message: string, options?: ErrorOptions) {
+  /** The CODE of a `fail` line, where the helper itself refused. */
+  readonly code: string | null;
+  constructor(
+    reason: HelperError['reason'],
+    message: string,
+    options?: ErrorOptions & { readonly code?: string },
+  ) {
     super(message, options);
     this.reason = reason;
+    this.code = options?.code ?? null;
   }
 }
 
@@ -49,9 +58,11 @@ export interface ControlConnection extends AsyncDisposable {
 }
 
 export interface AskOptions {
-  /** Default 3,000. */
+  /** From when it is sent. Default: 3,000 for `ask` and `control`, 10,000 for `act`, 20,000 for `start`. */
   readonly deadlineMs?: number;
   readonly signal?: AbortSignal;
+  /** Also right after a helper failed; without it such an `ask` is refused until its back-off is over. */
+  readonly pastBackOff?: boolean;
 }
 
 /** Requests are the words after the sequence number, for example `capture socket=… pane=3 lines=0`. */
