@@ -1,7 +1,8 @@
 import type { AuditEvent } from '../audit/record.ts';
-import { mayAdminister, maySeeAuditEvent } from '../auth/authority.ts';
+import { maySeeAuditEvent } from '../auth/authority.ts';
 import { ListingUnknownError } from '../tmux/errors.ts';
 import type { PaneRef, ServerRef, SessionRef, WindowRef } from '../tmux/model.ts';
+import { visibleApiKeys } from './api-keys.ts';
 import type { Context } from './context.ts';
 import { decodeId, type GlobalId } from './id.ts';
 import { listingOf, visibleMember } from './listing.ts';
@@ -96,15 +97,6 @@ async function findAuditEvent(context: Context, id: string): Promise<AuditEventN
   const event = await context.audit.event(id);
   if (event === undefined || !maySeeAuditEvent(context.viewer, event)) return null;
   return { ...event, __typename: 'AuditEvent' };
-}
-
-/** An ADMIN sees every key, others their own. */
-export function visibleApiKeys(context: Context): readonly ApiKeyNode[] {
-  const all = mayAdminister(context.viewer);
-  return context.accounts
-    .apiKeys()
-    .filter((key) => all || key.memberId === context.viewer.member.id)
-    .map((key) => ({ ...key, __typename: 'ApiKey' as const }));
 }
 
 /** The server in that life of it, with known rows; null when another life is there, or none. */

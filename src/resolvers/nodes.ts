@@ -2,6 +2,7 @@ import type { ApiKey } from '../auth/accounts.ts';
 import type { Member } from '../members/member.ts';
 import type {
   MemberListing,
+  PaneRef,
   PaneView,
   ServerView,
   SessionView,
@@ -62,6 +63,17 @@ export function windowNodes(session: SessionNode): readonly WindowNode[] {
 
 export function paneNodes(window: WindowNode): readonly PaneNode[] {
   return window.view.panes.map((view) => ({ __typename: 'TmuxPane', window, view }));
+}
+
+/** Rows exist only of a server that was seen, so its generation is known. */
+export function lifeOf({ view }: ServerNode) {
+  if (view.generation === null) throw new Error('rows of a server without a generation');
+  const { memberId, pathHex } = view.ref;
+  return { memberId, pathHex, generation: view.generation };
+}
+
+export function paneRef({ window, view }: PaneNode): PaneRef {
+  return { ...lifeOf(window.session.server), pane: view.pane };
 }
 
 /** Every link of one tmux window: once per session, sessions in order of id. The first is the lowest. */

@@ -135,13 +135,28 @@ export function userErrorOf(error: unknown): UserErrorValue | undefined {
   return undefined;
 }
 
-/** What `attempt` gives, or its typed error as data. Anything unexpected is thrown on. */
-export async function orUserError<T>(attempt: () => Promise<T>): Promise<T | UserErrorValue> {
+type Named<Name> = Extract<UserErrorValue, { readonly __typename: Name }>;
+
+/**
+ * What `attempt` gives, or one of the expected errors as data: those that the result's union has.
+ * Any other error is thrown on.
+ */
+export async function orUserError<T, Name extends UserErrorValue['__typename']>(
+  expected: readonly Name[],
+  attempt: () => Promise<T>,
+): Promise<T | Named<Name>> {
   try {
     return await attempt();
   } catch (error) {
     const said = userErrorOf(error);
-    if (said === undefined) throw error;
+    if (said === undefined || !isNamed(said, expected)) throw error;
     return said;
   }
+}
+
+function isNamed<Name extends UserErrorValue['__typename']>(
+  said: UserErrorValue,
+  names: readonly Name[],
+): said is Named<Name> {
+  return names.some((name) => name === said.__typename);
 }

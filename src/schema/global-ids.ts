@@ -1,5 +1,12 @@
 import { decodeId, encodeId, type GlobalIdType, type IdOf } from '../resolvers/id.ts';
-import type { PaneNode, ServerNode, SessionNode, WindowNode } from '../resolvers/nodes.ts';
+import {
+  lifeOf,
+  type PaneNode,
+  paneRef,
+  type ServerNode,
+  type SessionNode,
+  type WindowNode,
+} from '../resolvers/nodes.ts';
 import { badInput } from '../resolvers/request-error.ts';
 
 /** Ids in arguments and ids in answers. What an id means is written in resolvers/id.ts. */
@@ -31,28 +38,17 @@ export function idArguments<Type extends GlobalIdType>(
 export const memberId = (id: string) => encodeId({ type: 'Member', id });
 export const serverId = ({ view }: ServerNode) => encodeId({ type: 'TmuxServer', ref: view.ref });
 export const sessionId = (node: SessionNode) =>
-  encodeId({ type: 'TmuxSession', ref: { ...life(node.server), session: node.view.session } });
+  encodeId({ type: 'TmuxSession', ref: { ...lifeOf(node.server), session: node.view.session } });
 export const windowId = (node: WindowNode) =>
   encodeId({
     type: 'TmuxWindow',
     ref: {
-      ...life(node.session.server),
+      ...lifeOf(node.session.server),
       session: node.session.view.session,
       window: node.view.window,
     },
   });
-export const paneId = (node: PaneNode) =>
-  encodeId({
-    type: 'TmuxPane',
-    ref: { ...life(node.window.session.server), pane: node.view.pane },
-  });
-
-/** Rows exist only of a server that was seen, so its generation is known. */
-function life({ view }: ServerNode) {
-  if (view.generation === null) throw new Error('rows of a server without a generation');
-  const { memberId, pathHex } = view.ref;
-  return { memberId, pathHex, generation: view.generation };
-}
+export const paneId = (node: PaneNode) => encodeId({ type: 'TmuxPane', ref: paneRef(node) });
 
 function isOf<Type extends GlobalIdType>(
   type: Type,

@@ -1,0 +1,12 @@
+import './scalars.ts';
+import './node.ts';
+import './member.ts';
+import './tmux-server.ts';
+import './tmux-session.ts';
+import './tmux-window.ts';
+import './tmux-pane.ts';
+import './viewer.ts';
+import './installation.ts';
+import { builder } from './builder.ts';
+
+export const schema = builder.toSchema();
