@@ -1,0 +1,291 @@
+import { Bell } from '../concurrency/bell.ts';
+import type { Clock } from '../concurrency/clock.ts';
+import type { Database, Log } from '../database/database.ts';
+import type {
+  Answered,
+  Audit,
+  AuditFilter,
+  AuditPage,
+  AuditProblem,
+  AuditVisibility,
+  IdempotencyClaim,
+  Json,
+} from './audit.ts';
+import {
+  intentsWithoutOutcome,
+  newestRows,
+  outcomeOf,
+  readHeads as readChainHeads,
+  rowById,
+  rowsOfChain,
+} from './audit-table.ts';
+import type { ChainKeys } from './chain-key.ts';
+import { decodePageCursor, encodePageCursor } from './cursor.ts';
+import { Feed } from './feed.ts';
+import { writeHead } from './head.ts';
+import { Idempotency } from './idempotency.ts';
+import {
+  findClaim,
+  forgetExpiredClaims,
+  releaseClaim,
+  storeAnswer,
+  unansweredOutcomes,
+} from './idempotency-table.ts';
+import type { Journal } from './journal.ts';
+import type { AuditEntry, AuditEvent } from './record.ts';
+import type { SealedRow } from './row.ts';
+import { auditChannel, TableWriter } from './table-writer.ts';
+import { ChainWriter, type Head, unavailable } from './writer.ts';
+
+const headEveryRows = 100;
+const headEveryMs = 60_000;
+/** Alarms are kept as problems, the newest ones. */
+const mostAlarms = 20;
+
+/** The record of one instance: the writer of its chain, and reads of every chain. */
+export class ChainAudit implements Audit {
+  readonly added = new Bell();
+  readonly #stateDir: string;
+  readonly #chain: string;
+  readonly #keys: ChainKeys;
+  readonly #journal: Journal;
+  readonly #database: Database;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #withinMs: number;
+  readonly #writer: ChainWriter;
+  readonly #feed: Feed;
+  readonly #idempotency: Idempotency;
+  readonly #alarms: AuditProblem[] = [];
+  readonly #closing = new AbortController();
+  #headNoted: number;
+  #headWriting: Promise<void> | undefined;
+  #cancelHead: () => void = () => {};
+
+  constructor(parts: {
+    readonly stateDir: string;
+    readonly chain: string;
+    readonly keys: ChainKeys;
+    readonly bootId: string;
+    readonly journal: Journal;
+    readonly database: Database;
+    readonly log: Log;
+    readonly head: Head;
+    readonly clock: Clock;
+    readonly withinMs: number;
+    readonly pollMs: number;
+  }) {
+    const { chain, keys, journal, database, log, clock, withinMs } = parts;
+    this.#stateDir = parts.stateDir;
+    this.#chain = chain;
+    this.#keys = keys;
+    this.#journal = journal;
+    this.#database = database;
+    this.#log = log;
+    this.#clock = clock;
+    this.#withinMs = withinMs;
+    this.#headNoted = parts.head.sequence;
+    const { head, bootId } = parts;
+    const table = new TableWriter(database, chain, withinMs, clock);
+    const stored = () => this.#rowsStored();
+    this.#writer = new ChainWriter({
+      ...{ chain, keys, journal, table, log, head, bootId, withinMs, clock, stored },
+    });
+    const queries = database.drizzle;
+    this.#feed = new Feed(
+      {
+        heads: () => readChainHeads(queries),
+        rows: (range, limit, visibleTo) => rowsOfChain(queries, range, limit, visibleTo),
+      },
+      this.added,
+      parts.pollMs,
+      clock,
+    );
+    this.#idempotency = new Idempotency({
+      find: (claim) => this.#inTime(findClaim(queries, claim)),
+      answered: async ({ answer, intentId }) => ({
+        answer,
+        outcome: await this.#inTime(outcomeOf(queries, intentId)).then(eventOf),
+      }),
+    });
+  }
+
+  /** Puts into the table what only the journal has, and begins to hear of others' rows. */
+  async begin(missing: readonly SealedRow[]): Promise<void> {
+    if (missing.length > 0) {
+      this.#log.warn({ rows: missing.length }, 'audit rows of the journal go into the table');
+      await this.#writer.catchUp(missing);
+    }
+    void this.#hear();
+    this.#scheduleHead();
+  }
+
+  /** No row is written by this process. */
+  refuse(reason: Error): void {
+    this.#writer.refuse(reason);
+  }
+
+  async append(entry: AuditEntry): Promise<AuditEvent> {
+    return eventOf(await this.#writer.add({ entry }));
+  }
+
+  async intend(entry: AuditEntry, claim: IdempotencyClaim): Promise<AuditEvent> {
+    return eventOf(await this.#writer.add({ entry, claim }));
+  }
+
+  async conclude(entry: AuditEntry, answer: Json): Promise<AuditEvent> {
+    return eventOf(await this.#writer.add({ entry, answer }));
+  }
+
+  once(claim: IdempotencyClaim, act: () => Promise<Answered>): Promise<Answered> {
+    return this.#idempotency.once(claim, act);
+  }
+
+  async event(id: string): Promise<AuditEvent | undefined> {
+    return eventOf(await rowById(this.#database.drizzle, id));
+  }
+
+  async page(filter: AuditFilter, first: number, after?: string): Promise<AuditPage> {
+    const position = after === undefined ? undefined : decodePageCursor(after);
+    const rows = await newestRows(this.#database.drizzle, filter, first + 1, position);
+    return {
+      edges: rows
+        .slice(0, first)
+        .map((row) => ({ cursor: encodePageCursor(row), event: eventOf(row) })),
+      hasNextPage: rows.length > first,
+    };
+  }
+
+  async follow(
+    after: string | undefined,
+    visibleTo: () => AuditVisibility | null | undefined,
+    signal: AbortSignal,
+    changed?: Bell,
+  ) {
+    const items = await this.#feed.follow(after, visibleTo, signal, changed);
+    return (async function* () {
+      for await (const { cursor, event } of items) yield { cursor, event: eventOf(event) };
+    })();
+  }
+
+  async openIntents(): Promise<readonly AuditEvent[]> {
+    const rows = await intentsWithoutOutcome(this.#database.drizzle, this.#chain);
+    return rows.map((row) => eventOf(row));
+  }
+
+  async unanswered(): Promise<readonly AuditEvent[]> {
+    const ids = await unansweredOutcomes(this.#database.drizzle, this.#chain);
+    const events = await Promise.all(ids.map((id) => this.event(id)));
+    return events.filter((event) => event !== undefined);
+  }
+
+  async answer(intentId: string, answer: Json | null): Promise<void> {
+    if (answer === null) await releaseClaim(this.#database.drizzle, intentId);
+    else await storeAnswer(this.#database.drizzle, intentId, answer);
+  }
+
+  alarm(problem: Omit<AuditProblem, 'memberId'>): void {
+    this.#log.error({ code: problem.code }, `audit alarm: ${problem.message}`);
+    this.#alarms.push({ ...problem, memberId: null });
+    if (this.#alarms.length > mostAlarms) this.#alarms.shift();
+  }
+
+  problems(): readonly AuditProblem[] {
+    const { unavailable: reason } = this.#writer;
+    if (reason === undefined) return [...this.#alarms];
+    return [
+      {
+        code: 'AUDIT_UNAVAILABLE',
+        message: `No act can be put on record, so acts are refused: ${reason.message}`,
+        remedy: this.#journal.stopped
+          ? 'Mend what the message says, then restart the service.'
+          : 'Mend what the message says; the service goes on by itself.',
+        memberId: null,
+      },
+      ...this.#alarms,
+    ];
+  }
+
+  async [Symbol.asyncDispose]() {
+    this.#closing.abort();
+    this.#cancelHead();
+    this.#feed.stop();
+    await this.#idempotency.idle();
+    await this.#writer.close(5_000);
+    await this.#headWriting;
+    await this.#noteHead();
+    await this.#journal[Symbol.asyncDispose]();
+  }
+
+  #rowsStored(): void {
+    this.added.ring();
+    if (this.#writer.head.sequence - this.#headNoted >= headEveryRows) void this.#noteHead();
+  }
+
+  /** NOTIFY is a bell only: the feed looks by itself as well. */
+  async #hear(): Promise<void> {
+    const bell = this.#database.notifications.bell(auditChannel);
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      await bell.wait(signal);
+      this.added.ring();
+    }
+  }
+
+  #scheduleHead(): void {
+    this.#cancelHead = this.#clock.after(headEveryMs, () => {
+      void this.#noteHead();
+      forgetExpiredClaims(this.#database.drizzle).catch((error: unknown) => {
+        this.#log.warn({ err: error }, 'expired idempotency keys could not be forgotten');
+      });
+      if (!this.#closing.signal.aborted) this.#scheduleHead();
+    });
+  }
+
+  async #noteHead(): Promise<void> {
+    const { sequence, hash } = this.#writer.head;
+    if (sequence === this.#headNoted || this.#headWriting !== undefined) return;
+    const before = this.#headNoted;
+    this.#headNoted = sequence;
+    const head = { chain: this.#chain, sequence, hash, at: new Date(this.#clock.now()) };
+    this.#headWriting = writeHead(this.#stateDir, this.#keys, head)
+      .then(() => this.#log.info(head, 'audit head'))
+      .catch((error: unknown) => {
+        this.#headNoted = before;
+        this.#log.error({ err: error }, 'the head of the audit chain could not be noted');
+      })
+      .finally(() => {
+        this.#headWriting = undefined;
+      });
+    await this.#headWriting;
+  }
+
+  /** A database that does not answer is one that is away. */
+  async #inTime<T>(query: Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>();
+    const cancel = this.#clock.after(this.#withinMs, () =>
+      late.reject(new Error('the database did not answer in time')),
+    );
+    try {
+      return await Promise.race([query, late.promise]);
+    } catch (error) {
+      throw unavailable(error);
+    } finally {
+      cancel();
+    }
+  }
+}
+
+function eventOf(row: SealedRow): AuditEvent;
+function eventOf(row: SealedRow | undefined): AuditEvent | undefined;
+function eventOf(row: SealedRow | undefined): AuditEvent | undefined {
+  if (row === undefined) return undefined;
+  const {
+    bootId: _boot,
+    monotonicMs: _monotonic,
+    keyId: _key,
+    previous: _previous,
+    ...event
+  } = row;
+  return event;
+}

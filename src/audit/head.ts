@@ -1,0 +1,83 @@
+import { open, readdir, readFile, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { type ChainKeys, isSystemError, sameHash, syncDirectory } from './chain-key.ts';
+
+/**
+ * The head of a chain, noted outside of journal and table every 100 rows or 60 s: a chain that is
+ * shorter than its head, or has another row there, was cut or replaced by an older copy. Each head
+ * also goes to the log, so that it leaves the reach of whoever owns the files.
+ */
+export interface ChainHead {
+  readonly chain: string;
+  readonly sequence: number;
+  readonly hash: string;
+  readonly at: Date;
+}
+
+const file = z.strictObject({
+  chain: z.string(),
+  sequence: z.int(),
+  hash: z.string(),
+  at: z.iso.datetime(),
+  keyId: z.string(),
+  mac: z.string(),
+});
+
+export async function writeHead(stateDir: string, keys: ChainKeys, head: ChainHead): Promise<void> {
+  const directory = join(stateDir, 'audit');
+  const { chain, sequence, hash } = head;
+  const said = { chain, sequence, hash, at: head.at.toISOString(), keyId: keys.current };
+  const mac = keys.mac(keys.current, JSON.stringify(said));
+  const next = join(directory, 'head.json.next');
+  {
+    await using handle = await open(next, 'w', 0o600);
+    await handle.writeFile(`${JSON.stringify({ ...said, mac })}\n`);
+    await handle.sync();
+  }
+  await rename(next, join(directory, 'head.json'));
+  await syncDirectory(directory);
+}
+
+/** All heads that were noted: the present one, and those that were kept because they did not fit. */
+export async function readHeads(
+  stateDir: string,
+  keys: ChainKeys,
+): Promise<{ readonly heads: readonly ChainHead[]; readonly damaged: readonly string[] }> {
+  const directory = join(stateDir, 'audit');
+  const names = await readdir(directory).catch((error: unknown) => {
+    if (isSystemError(error, 'ENOENT')) return [];
+    throw error;
+  });
+  const heads: ChainHead[] = [];
+  const damaged: string[] = [];
+  for (const name of names.filter((each) => /^head(-\d+)?\.json$/.test(each)).sort()) {
+    const path = join(directory, name);
+    const head = parseHead(await readFile(path, 'utf8'), keys);
+    if (head) heads.push(head);
+    else damaged.push(path);
+  }
+  return { heads, damaged };
+}
+
+/** Keeps a head that contradicts the chain, so that the next one does not replace the evidence. */
+export async function keepHead(stateDir: string): Promise<void> {
+  const directory = join(stateDir, 'audit');
+  await rename(join(directory, 'head.json'), join(directory, `head-${Date.now()}.json`));
+  await syncDirectory(directory);
+}
+
+function parseHead(text: string, keys: ChainKeys): ChainHead | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  const { data } = file.safeParse(value);
+  if (data === undefined) return undefined;
+  const { mac, ...said } = data;
+  const right = keys.mac(said.keyId, JSON.stringify(said));
+  if (right === undefined || !sameHash(right, mac)) return undefined;
+  return { ...said, at: new Date(said.at) };
+}

@@ -1,0 +1,106 @@
+import { and, eq, isNull, sql } from 'drizzle-orm';
+import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { auditEvents, idempotencyKeys } from '../database/tables.ts';
+import type { IdempotencyClaim, Json } from './audit.ts';
+
+/**
+ * Claims on idempotency keys: one row for (actor, mutation, key), written with the intent, given
+ * its answer with the outcome, forgotten after 24 h by the database's clock.
+ */
+
+type Queries = Pick<NodePgDatabase, 'select' | 'insert' | 'update' | 'delete'>;
+
+export interface StoredClaim {
+  readonly inputHash: Buffer;
+  readonly intentId: string;
+  readonly operationId: string;
+  readonly answer: Json | null;
+}
+
+const expired = sql`${idempotencyKeys.createdAt} < now() - interval '24 hours'`;
+const sameKey = (claim: IdempotencyClaim) =>
+  and(
+    eq(idempotencyKeys.actorId, claim.actorId),
+    eq(idempotencyKeys.mutation, claim.mutation),
+    eq(idempotencyKeys.key, claim.key),
+  );
+
+export async function findClaim(
+  queries: Queries,
+  claim: IdempotencyClaim,
+): Promise<StoredClaim | undefined> {
+  const [found] = await queries
+    .select()
+    .from(idempotencyKeys)
+    .where(and(sameKey(claim), sql`not (${expired})`));
+  return found && { ...found, answer: jsonOf(found.answer) };
+}
+
+/** The claim that holds the key afterwards: ours, unless its `intentId` says otherwise. */
+export async function insertClaim(
+  queries: Queries,
+  claim: IdempotencyClaim,
+  act: { readonly intentId: string; readonly operationId: string },
+): Promise<{ readonly intentId: string; readonly operationId: string }> {
+  const fresh = {
+    inputHash: claim.inputHash,
+    ...act,
+    answer: null,
+    createdAt: sql`now()`,
+  };
+  await queries
+    .insert(idempotencyKeys)
+    .values({ actorId: claim.actorId, mutation: claim.mutation, key: claim.key, ...fresh })
+    .onConflictDoUpdate({
+      target: [idempotencyKeys.actorId, idempotencyKeys.mutation, idempotencyKeys.key],
+      set: fresh,
+      setWhere: expired,
+    });
+  const [holder] = await queries
+    .select({ intentId: idempotencyKeys.intentId, operationId: idempotencyKeys.operationId })
+    .from(idempotencyKeys)
+    .where(sameKey(claim));
+  return holder ?? act;
+}
+
+export async function storeAnswer(queries: Queries, intentId: string, answer: Json): Promise<void> {
+  await queries
+    .update(idempotencyKeys)
+    .set({ answer })
+    .where(and(eq(idempotencyKeys.intentId, intentId), isNull(idempotencyKeys.answer)));
+}
+
+/** For an intent after which nothing was done: the key is free again. */
+export async function releaseClaim(queries: Queries, intentId: string): Promise<void> {
+  await queries
+    .delete(idempotencyKeys)
+    .where(and(eq(idempotencyKeys.intentId, intentId), isNull(idempotencyKeys.answer)));
+}
+
+/** Ids of the outcomes of this chain whose claim was left without an answer. */
+export async function unansweredOutcomes(
+  queries: Queries,
+  chain: string,
+): Promise<readonly string[]> {
+  const found = await queries
+    .select({ id: auditEvents.id })
+    .from(idempotencyKeys)
+    .innerJoin(auditEvents, eq(auditEvents.intentId, idempotencyKeys.intentId))
+    .where(and(isNull(idempotencyKeys.answer), eq(auditEvents.chain, chain)));
+  return found.map(({ id }) => id);
+}
+
+export async function forgetExpiredClaims(queries: Queries): Promise<void> {
+  await queries.delete(idempotencyKeys).where(expired);
+}
+
+/** What the driver parsed from a `jsonb` column is JSON. */
+function jsonOf(value: unknown): Json | null {
+  if (value === null || typeof value !== 'object') {
+    return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+      ? value
+      : null;
+  }
+  if (Array.isArray(value)) return value.map(jsonOf);
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, jsonOf(part)]));
+}

@@ -1,0 +1,144 @@
+import { sql } from 'drizzle-orm';
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
+import type { Client } from 'pg';
+import { type Clock, systemClock } from '../concurrency/clock.ts';
+import type { Database } from '../database/database.ts';
+import { insertRows, rowsOfChain } from './audit-table.ts';
+import { insertClaim, releaseClaim, storeAnswer } from './idempotency-table.ts';
+import type { Unsaved } from './note.ts';
+
+/** The channel of the bell; the payload is the chain, and nobody relies on it. */
+export const auditChannel = 'muxwarden_audit';
+
+/** Somebody else writes our chain: another process with our state directory, or a copy of it. */
+export class ChainTakenError extends Error {
+  override readonly name = 'ChainTakenError';
+}
+
+/**
+ * Stores groups of rows over one connection of its own, which holds the advisory lock of the chain:
+ * a second process with the same chain can't store anything. What exceeds the time limit is cut off
+ * with its connection and may or may not have been committed; storing the same group again is safe.
+ */
+export class TableWriter implements AsyncDisposable {
+  readonly #database: Database;
+  readonly #chain: string;
+  readonly #withinMs: number;
+  readonly #clock: Clock;
+  #client: Client | undefined;
+  #closed = false;
+
+  constructor(database: Database, chain: string, withinMs: number, clock: Clock = systemClock) {
+    this.#database = database;
+    this.#chain = chain;
+    this.#withinMs = withinMs;
+    this.#clock = clock;
+  }
+
+  /**
+   * All rows and what belongs to them, in one transaction.
+   * @returns for an intent whose key another process had taken: that process's operation id
+   */
+  async store(group: readonly Unsaved[]): Promise<ReadonlyMap<string, string>> {
+    const cut = new AbortController();
+    const attempt = this.#attempt(group, cut.signal);
+    const late = Promise.withResolvers<never>();
+    const cancel = this.#clock.after(this.#withinMs, () => {
+      late.reject(new Error(`the database did not answer within ${this.#withinMs} ms`));
+    });
+    try {
+      return await Promise.race([attempt, late.promise]);
+    } catch (error) {
+      cut.abort();
+      this.#drop();
+      // What was cut off fails by itself, later.
+      attempt.catch(() => {});
+      throw error;
+    } finally {
+      cancel();
+    }
+  }
+
+  async [Symbol.asyncDispose]() {
+    this.#closed = true;
+    this.#drop();
+  }
+
+  async #attempt(
+    group: readonly Unsaved[],
+    cut: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
+    const queries = drizzle({ client: await this.#connection(cut) });
+    return await queries.transaction(async (transaction) => {
+      await this.#insert(transaction, group);
+      const taken = new Map<string, string>();
+      for (const { row, claim, answer } of group) {
+        if (claim) {
+          const act = { intentId: row.id, operationId: row.operationId };
+          const holder = await insertClaim(transaction, claim, act);
+          if (holder.intentId !== row.id) taken.set(row.id, holder.operationId);
+        }
+        if (row.intentId === null || answer === undefined) continue;
+        if (answer === null) await releaseClaim(transaction, row.intentId);
+        else await storeAnswer(transaction, row.intentId, answer);
+      }
+      await transaction.execute(sql`select pg_notify(${auditChannel}, ${this.#chain})`);
+      return taken;
+    });
+  }
+
+  async #insert(
+    queries: Pick<NodePgDatabase, 'select' | 'insert' | 'execute'>,
+    group: readonly Unsaved[],
+  ): Promise<void> {
+    const rows = group.map(({ row }) => row);
+    const inserted = new Set(await insertRows(queries, rows));
+    if (inserted.size === rows.length) return;
+    // Some were there: by an attempt of ours whose end was not heard, or by somebody else.
+    for (const row of rows) {
+      if (inserted.has(row.sequence)) continue;
+      const range = { chain: this.#chain, after: row.sequence - 1, to: row.sequence };
+      const [there] = await rowsOfChain(queries, range, 1);
+      if (there?.hash !== row.hash)
+        throw new ChainTakenError(
+          `Row ${row.sequence} of audit chain ${this.#chain} was written by somebody else. Stop whatever else runs with this state directory or a copy of it.`,
+        );
+    }
+  }
+
+  async #connection(cut: AbortSignal): Promise<Client> {
+    if (this.#client) return this.#client;
+    const client = await this.#database.connect();
+    client.on('error', () => {
+      if (this.#client === client) this.#client = undefined;
+    });
+    try {
+      if (this.#closed) throw new Error('the audit log is closed');
+      // Without these a cut network would leave our lock with a dead session for hours.
+      await client.query(
+        'set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3; set statement_timeout = 0; set lock_timeout = 0',
+      );
+      const { rows } = await client.query<{ held: boolean }>(
+        "select pg_try_advisory_lock(hashtextextended('muxwarden audit ' || $1, 0)) as held",
+        [this.#chain],
+      );
+      if (rows[0]?.held !== true)
+        throw new ChainTakenError(
+          `Another process writes audit chain ${this.#chain}. Stop whatever else runs with this state directory or a copy of it.`,
+        );
+      // Too late for this attempt, and the next one has begun to make its own.
+      cut.throwIfAborted();
+    } catch (error) {
+      void client.end().catch(() => {});
+      throw error;
+    }
+    this.#client = client;
+    return client;
+  }
+
+  #drop(): void {
+    const client = this.#client;
+    this.#client = undefined;
+    void client?.end().catch(() => {});
+  }
+}

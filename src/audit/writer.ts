@@ -1,0 +1,324 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
+import type { Log } from '../database/database.ts';
+import { AuditUnavailableError, StillRunningError } from './audit.ts';
+import { type ChainKeys, seal } from './chain-key.ts';
+import { type Journal, JournalStoppedError } from './journal.ts';
+import type { Note } from './note.ts';
+import type { AuditEntry } from './record.ts';
+import { journalLine, type SealedRow, storable } from './row.ts';
+import type { TableWriter } from './table-writer.ts';
+
+/**
+ * The one writer of this instance's chain: numbers the rows, seals them, puts them into the journal
+ * and then into the table, each time all that have gathered meanwhile. Two loops, one for each place:
+ *
+ *   waiting -> (one write, one fdatasync) -> unsaved -> (one transaction) -> stored
+ *
+ * Always: the numbers have no gap; the journal is at least as long as the table; a row that is in
+ * the journal reaches the table sooner or later, also when its caller has long been told that it
+ * did not in time. For an intent that means: an outcome row follows that says that nothing was done.
+ */
+interface Pending extends Note {
+  readonly settle: (result: SealedRow | Error) => void;
+  row?: SealedRow;
+  /** Its caller was told that it is not on record. */
+  abandoned: boolean;
+}
+
+export interface Head {
+  readonly sequence: number;
+  readonly hash: string;
+}
+
+const groupSize = 200;
+/** Rows that may wait for a database that is away; outcomes are taken beyond that. */
+const mostUnsaved = 1_000;
+
+export class ChainWriter {
+  readonly #chain: string;
+  readonly #keys: ChainKeys;
+  readonly #journal: Journal;
+  readonly #table: TableWriter;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #withinMs: number;
+  readonly #bootId: string;
+  readonly #stored: (rows: readonly SealedRow[]) => void;
+  readonly #waiting: Pending[] = [];
+  readonly #unsaved: (Pending & { row: SealedRow })[] = [];
+  readonly #recovered = new Set<() => void>();
+  #head: Head;
+  #journaling: Promise<void> | undefined;
+  #storing: Promise<void> | undefined;
+  /** Why the table could not be written the last time. */
+  #failing: Error | undefined;
+  #refusing: Error | undefined;
+  #closed = false;
+
+  constructor(parts: {
+    readonly chain: string;
+    readonly keys: ChainKeys;
+    readonly journal: Journal;
+    readonly table: TableWriter;
+    readonly log: Log;
+    readonly head: Head;
+    readonly bootId: string;
+    readonly withinMs: number;
+    readonly clock?: Clock;
+    /** Called with rows that are in both places now. */
+    readonly stored: (rows: readonly SealedRow[]) => void;
+  }) {
+    this.#chain = parts.chain;
+    this.#keys = parts.keys;
+    this.#journal = parts.journal;
+    this.#table = parts.table;
+    this.#log = parts.log;
+    this.#head = parts.head;
+    this.#bootId = parts.bootId;
+    this.#withinMs = parts.withinMs;
+    this.#clock = parts.clock ?? systemClock;
+    this.#stored = parts.stored;
+  }
+
+  /** The last row that is in the journal. */
+  get head(): Head {
+    return this.#head;
+  }
+
+  /** Why no act can be put on record now, or undefined. */
+  get unavailable(): Error | undefined {
+    return this.#refusing ?? this.#journal.stopped ?? this.#failing;
+  }
+
+  /** Nothing more is written by this process. */
+  refuse(reason: Error): void {
+    this.#refusing ??= reason;
+  }
+
+  /**
+   * Rows that the journal has and the table lacks, from an earlier process. Resolves when they are
+   * stored, or when waiting for that has taken too long; they are stored some time in any case.
+   */
+  async catchUp(rows: readonly SealedRow[]): Promise<void> {
+    const last = Promise.withResolvers<void>();
+    const cancel = this.#clock.after(this.#withinMs, () => last.resolve());
+    for (const row of rows) {
+      const settle = () => (row === rows.at(-1) ? last.resolve() : undefined);
+      this.#unsaved.push({ entry: row, row, abandoned: false, settle });
+    }
+    this.#store();
+    await last.promise;
+    cancel();
+  }
+
+  /**
+   * The row, once it is in both places.
+   * @throws AuditUnavailableError after 2 s, or at once where that is known; StillRunningError
+   */
+  async add(note: Note): Promise<SealedRow> {
+    const entry = storable(note.entry);
+    const deadline = this.#clock.monotonic() + this.#withinMs;
+    const isOutcomeOfAct = entry.intentId !== null;
+    // A database that is known to be away would leave an intent in the journal alone: wait first.
+    if (entry.phase === 'INTENT' && this.#failing) await this.#recovery(deadline);
+    this.#check(entry.phase === 'INTENT');
+    if (!isOutcomeOfAct && this.#unsaved.length + this.#waiting.length >= mostUnsaved)
+      throw unavailable(new Error('too many rows wait for the database'));
+
+    return await new Promise<SealedRow>((resolve, reject) => {
+      const cancel = this.#clock.after(deadline - this.#clock.monotonic(), () => {
+        this.#abandon(pending);
+        reject(unavailable(this.unavailable ?? new Error('it took too long')));
+      });
+      const pending: Pending = {
+        ...note,
+        entry,
+        abandoned: false,
+        settle(result) {
+          cancel();
+          if (result instanceof Error) reject(result);
+          else resolve(result);
+        },
+      };
+      this.#waiting.push(pending);
+      this.#journalize();
+    });
+  }
+
+  /** Stops taking rows and waits, for a bounded time, until all that were taken are stored. */
+  async close(withinMs: number): Promise<void> {
+    this.#closed = true;
+    const end = this.#clock.monotonic() + withinMs;
+    while (this.#waiting.length + this.#unsaved.length > 0 && this.#clock.monotonic() < end)
+      await sleep(10, this.#clock);
+    if (this.#unsaved.length > 0)
+      this.#log.warn(
+        { rows: this.#unsaved.length },
+        'audit rows are in the journal only; the next start puts them into the table',
+      );
+    this.#refusing ??= new Error('the service is stopping');
+    this.#wake();
+    await this.#table[Symbol.asyncDispose]();
+    await this.#storing;
+  }
+
+  #check(isIntent: boolean): void {
+    const reason =
+      this.#refusing ??
+      this.#journal.stopped ??
+      (isIntent ? this.#failing : undefined) ??
+      (this.#closed && isIntent ? new Error('the service is stopping') : undefined);
+    if (reason) throw unavailable(reason);
+  }
+
+  #abandon(pending: Pending): void {
+    pending.abandoned = true;
+    const index = this.#waiting.indexOf(pending);
+    if (index !== -1 && pending.entry.phase === 'INTENT') this.#waiting.splice(index, 1);
+    else if (pending.row) this.#closeAbandoned(pending.row);
+  }
+
+  /** The intent is in the journal, and its caller was told that nothing will be done. */
+  #closeAbandoned(intent: SealedRow): void {
+    if (intent.phase !== 'INTENT' || this.#refusing) return;
+    this.#waiting.push({
+      entry: {
+        ...storable(intent),
+        phase: 'OUTCOME',
+        outcome: 'FAILED',
+        code: 'EAUDIT',
+        message: 'The intent was not on record in time, so nothing was done.',
+        intentId: intent.id,
+        after: null,
+      },
+      answer: null,
+      abandoned: true,
+      settle: () => {},
+    });
+    this.#journalize();
+  }
+
+  #journalize(): void {
+    this.#journaling ??= this.#journalLoop().finally(() => {
+      this.#journaling = undefined;
+    });
+  }
+
+  async #journalLoop(): Promise<void> {
+    // Let all that were added in this turn gather into one write.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting.splice(0, groupSize);
+      try {
+        if (this.#refusing) throw this.#refusing;
+        let head = this.#head;
+        const sealed = group.map((pending) => {
+          const row = this.#seal(pending.entry, head);
+          head = { sequence: row.sequence, hash: row.hash };
+          return { pending, row };
+        });
+        await this.#journal.append(sealed.map(({ row }) => journalLine(row)));
+        this.#head = head;
+        for (const { pending, row } of sealed) {
+          pending.row = row;
+          this.#unsaved.push(Object.assign(pending, { row }));
+          if (pending.abandoned) this.#closeAbandoned(row);
+        }
+        this.#store();
+      } catch (error) {
+        if (error instanceof JournalStoppedError)
+          this.#log.error({ err: error }, 'the audit journal stopped: no act is done any more');
+        for (const pending of group) pending.settle(unavailable(error));
+      }
+    }
+  }
+
+  #seal(entry: AuditEntry, head: Head): SealedRow {
+    return seal(this.#keys, {
+      ...entry,
+      chain: this.#chain,
+      sequence: head.sequence + 1,
+      id: randomUUID(),
+      at: new Date(this.#clock.now()),
+      bootId: this.#bootId,
+      monotonicMs: Number(process.hrtime.bigint() / 1_000_000n),
+      keyId: this.#keys.current,
+      previous: head.hash,
+    });
+  }
+
+  #store(): void {
+    if (this.#unsaved.length === 0) return;
+    this.#storing ??= this.#storeLoop().finally(() => {
+      this.#storing = undefined;
+    });
+  }
+
+  async #storeLoop(): Promise<void> {
+    for (let attempt = 0; this.#unsaved.length > 0; ) {
+      const group = this.#unsaved.slice(0, groupSize);
+      const began = this.#clock.monotonic();
+      try {
+        const taken = await this.#table.store(group);
+        attempt = 0;
+        this.#unsaved.splice(0, group.length);
+        if (this.#failing) this.#log.info({}, 'audit rows reach the database again');
+        this.#failing = undefined;
+        this.#wake();
+        this.#stored(group.map(({ row }) => row));
+        for (const pending of group) {
+          const holder = taken.get(pending.row.id);
+          if (holder === undefined) pending.settle(pending.row);
+          else {
+            pending.settle(new StillRunningError(holder));
+            if (!pending.abandoned) this.#closeAbandoned(pending.row);
+          }
+        }
+      } catch (error) {
+        if (this.#refusing && this.#closed) return;
+        const failure = error instanceof Error ? error : new Error(String(error));
+        if (!this.#failing)
+          this.#log.error(
+            { err: failure },
+            'audit rows do not reach the database; acts are refused',
+          );
+        // The first quick failure may be a connection that was cut while idle: once more, at once.
+        if (attempt > 0 || this.#clock.monotonic() - began > 500) this.#failing = failure;
+        await sleep(attempt === 0 ? 0 : Math.min(100 * 2 ** (attempt - 1), 2_000), this.#clock);
+        attempt++;
+      }
+    }
+  }
+
+  /** Resolves when the table can be written again or the deadline has come. */
+  async #recovery(deadline: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        this.#recovered.delete(wake);
+        cancel();
+        resolve();
+      };
+      const cancel = this.#clock.after(deadline - this.#clock.monotonic(), wake);
+      this.#recovered.add(wake);
+    });
+  }
+
+  #wake(): void {
+    for (const wake of [...this.#recovered]) wake();
+  }
+}
+
+/** What callers see; the cause goes to the log with it. */
+export function unavailable(cause: unknown): AuditUnavailableError {
+  if (cause instanceof AuditUnavailableError) return cause;
+  return new AuditUnavailableError(
+    'The audit log can not be written now, so nothing was done. Try again; if that lasts, the log of the service says why.',
+    { cause },
+  );
+}
+
+export async function readBootId(): Promise<string> {
+  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
+}
