@@ -1,7 +1,8 @@
+import { type ChildProcess, spawn } from 'node:child_process';
 import { access, mkdir, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
-import { execa, type Options, type ResultPromise } from 'execa';
+import { execa } from 'execa';
 import { z } from 'zod';
 import { jsonText } from '../json-text.ts';
 import { DatabaseUnavailableError } from './unavailable.ts';
@@ -14,7 +15,17 @@ import { DatabaseUnavailableError } from './unavailable.ts';
  * outside that namespace it stays a process of root without capabilities.
  */
 export interface PostgresPrograms {
-  run(program: 'initdb' | 'postgres', words: readonly string[], options?: Options): ResultPromise;
+  /** To its end, within 2 minutes; never rejects. */
+  run(program: 'initdb' | 'postgres', words: readonly string[]): Promise<Finished>;
+  /** A session of its own that outlives us, writing to `log`; we wait for it no longer than we live. */
+  spawn(program: 'postgres', words: readonly string[], log: number): ChildProcess;
+}
+
+export interface Finished {
+  /** Undefined: it could not be run, or took too long. */
+  readonly exitCode: number | undefined;
+  readonly code: string | undefined;
+  readonly said: string;
 }
 
 const ways = 'Set DATABASE_URL to a PostgreSQL server, or run muxwarden as an ordinary user.';
@@ -33,22 +44,47 @@ export async function postgresPrograms(scratch: string): Promise<PostgresProgram
     TZ: 'UTC',
     ...(libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries }),
   };
-  const run: PostgresPrograms['run'] = (program, words, options = {}) => {
+  const command = (program: string, words: readonly string[]) => {
     const [file = '', ...rest] = [...prefix, join(native, 'bin', program), ...words];
-    // None of our own environment: PG* variables would steer it, and secrets have no place there.
-    return execa(file, rest, { ...options, extendEnv: false, env: environment });
+    return [file, rest] as const;
   };
-  const trial = await run('postgres', ['--version'], { reject: false, timeout: 10_000 });
+  const programs: PostgresPrograms = {
+    async run(program, words) {
+      const [file, rest] = command(program, words);
+      // None of our own environment: PG* variables would steer it, and secrets have no place there.
+      const result = await execa(file, rest, {
+        extendEnv: false,
+        env: environment,
+        stdin: 'ignore',
+        all: true,
+        reject: false,
+        timeout: 120_000,
+        maxBuffer: 1 << 20,
+      });
+      const said = result.all || result.originalMessage || '';
+      return { exitCode: result.exitCode, code: result.code, said: said.trim() };
+    },
+    spawn(program, words, log) {
+      const [file, rest] = command(program, words);
+      const child = spawn(file, rest, {
+        env: environment,
+        stdio: ['ignore', log, log],
+        detached: true,
+      });
+      child.unref();
+      return child;
+    },
+  };
+  const trial = await programs.run('postgres', ['--version']);
   if (trial.exitCode !== 0) {
-    const said = String(trial.stderr || trial.originalMessage || '').trim();
     throw new DatabaseUnavailableError(
-      prefix.length > 0 && (trial.code === 'ENOENT' || said.startsWith('unshare'))
+      prefix.length > 0 && (trial.code === 'ENOENT' || trial.said.startsWith('unshare'))
         ? `PostgreSQL does not run as root, and this machine forbids the user namespace that would avoid it. ${ways}`
         : 'The embedded PostgreSQL does not run on this machine. Set DATABASE_URL to a PostgreSQL server.',
-      said.split('\n'),
+      trial.said.split('\n'),
     );
   }
-  return { run };
+  return programs;
 }
 
 async function findNative(): Promise<string> {

@@ -1,6 +1,7 @@
 import { readFile, readlink, realpath, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { sleep, systemClock } from '../concurrency/clock.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { systemClock } from '../concurrency/clock.ts';
 import { isAlive, lifeOf, type ProcessLife } from './process-life.ts';
 
 /**

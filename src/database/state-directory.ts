@@ -1,10 +1,11 @@
+import { spawn } from 'node:child_process';
 import { close as closeCallback, constants, open as openCallback } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { execa } from 'execa';
 import { z } from 'zod';
-import { sleep, systemClock } from '../concurrency/clock.ts';
+import { systemClock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
 import { jsonText } from '../json-text.ts';
 import { lifeOf } from './process-life.ts';
@@ -122,19 +123,13 @@ async function tryLock(lock: string): Promise<number | undefined> {
     throw unusable(lock, cause);
   });
   for (const [program, ...words] of lockers) {
-    const { exitCode, stderr, code } = await execa(program, words, {
-      stdio: ['ignore', 'ignore', 'pipe', descriptor],
-      extendEnv: false,
-      env: { PATH: process.env.PATH || '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
-      timeout: 10_000,
-      reject: false,
-    });
-    if (exitCode === 0) return descriptor;
-    if (code === 'ENOENT') continue;
+    const outcome = await lockOnInput(program, words, descriptor);
+    if (outcome === 0) return descriptor;
+    if (outcome === 'ENOENT') continue;
     await close(descriptor);
-    if (exitCode === 1) return undefined;
+    if (outcome === 1) return undefined;
     throw new StateDirectoryError(
-      `The state directory's lock ${lock} can't be taken: ${stderr || code || `exit ${exitCode}`}. Put the state directory (MUXWARDEN_STATE_DIR) on a file system with locks.`,
+      `The state directory's lock ${lock} can't be taken (${program}: ${outcome}). Put the state directory (MUXWARDEN_STATE_DIR) on a file system with locks.`,
     );
   }
   await close(descriptor);
@@ -143,13 +138,31 @@ async function tryLock(lock: string): Promise<number | undefined> {
   );
 }
 
+/** Exit status, or the code of the error that kept it from running. execa takes no descriptor above 9. */
+function lockOnInput(
+  program: string,
+  words: readonly string[],
+  descriptor: number,
+): Promise<number | string> {
+  return new Promise((resolve) => {
+    const child = spawn(program, words, {
+      stdio: [descriptor, 'ignore', 'ignore'],
+      env: { PATH: process.env.PATH || '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' },
+      timeout: 10_000,
+      killSignal: 'SIGKILL',
+    });
+    child.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    child.once('exit', (status, signal) => resolve(status ?? signal ?? 'ended'));
+  });
+}
+
 const lockers: readonly (readonly [string, ...string[]])[] = [
-  ['flock', '--exclusive', '--nonblock', '3'],
+  ['flock', '--exclusive', '--nonblock', '0'],
   [
     'perl',
     '-MFcntl=:flock',
     '-e',
-    'open my $lock, "+<&=", 3 or die "$!\\n"; flock($lock, LOCK_EX | LOCK_NB) or exit($!{EWOULDBLOCK} ? 1 : die "$!\\n")',
+    'flock(STDIN, LOCK_EX | LOCK_NB) or exit($!{EWOULDBLOCK} ? 1 : 2)',
   ],
 ];
 

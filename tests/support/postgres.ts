@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Client } from 'pg';
+import { type Config, readConfig } from '../../src/config.ts';
+import type { Database } from '../../src/database/database.ts';
+import { migrate } from '../../src/database/migrate.ts';
+import { openDatabase } from '../../src/database/open.ts';
+import { postgresPrograms } from '../../src/database/postgres-programs.ts';
+import { findPostmaster, retireLockFiles, stopPostmaster } from '../../src/database/postmaster.ts';
+import { openStateDirectory, type StateDirectory } from '../../src/database/state-directory.ts';
+import { eventually } from './tmux-server.ts';
+
+/**
+ * Real PostgreSQL in both kinds that muxwarden knows: `embedded`, in a state directory of its own,
+ * and `server`, reached by DATABASE_URL over loopback TCP with a password, as a role that owns its
+ * database and is no superuser. MUXWARDEN_TEST_DATABASE_URL (a superuser's) names another server.
+ */
+export const databaseKinds = ['embedded', 'server'] as const;
+export type DatabaseKind = (typeof databaseKinds)[number];
+
+export interface TestDatabase extends AsyncDisposable {
+  readonly config: Config;
+  readonly stateDirectory: StateDirectory;
+  readonly database: Database;
+  /** The server behind it, for kind `server`; what stops and starts it. */
+  readonly server: PostgresServer | undefined;
+  /** Runs a statement on audit_events that its triggers and grants refuse, as a forger who owns the tables. */
+  tamper(statement: string, values?: unknown[]): Promise<void>;
+}
+
+export interface TestDatabaseOptions {
+  /** Default: true. */
+  readonly migrate?: boolean;
+  /** A server of the test's own; default: one for each call. */
+  readonly server?: PostgresServer;
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+/** An empty, migrated database and a state directory, both gone when disposed. */
+export async function openTestDatabase(
+  kind: DatabaseKind,
+  options: TestDatabaseOptions = {},
+): Promise<TestDatabase> {
+  await using parts = new AsyncDisposableStack();
+  const home = await privateDirectory(parts);
+  const server =
+    kind === 'embedded' ? undefined : (options.server ?? parts.use(await startPostgresServer()));
+  const config = readConfig({
+    HOME: home,
+    MUXWARDEN_STATE_DIR: join(home, 'state'),
+    ...options.environment,
+    ...(server === undefined ? {} : { DATABASE_URL: await server.createDatabase() }),
+  });
+  const stateDirectory = parts.use(await openStateDirectory(config));
+  const database = parts.use(await openDatabase(config, { stateDirectory }));
+  if (options.migrate !== false) await migrate(database);
+  const owned = parts.move();
+  return {
+    config,
+    stateDirectory,
+    database,
+    server,
+    async tamper(statement, values) {
+      const client = await database.connect();
+      try {
+        await client.query('grant update, delete, truncate on audit_events to current_user');
+        await client.query('alter table audit_events disable trigger audit_events_append_only');
+        await client.query(statement, values);
+        await client.query(
+          'alter table audit_events enable always trigger audit_events_append_only',
+        );
+        await client.query('revoke update, delete, truncate on audit_events from current_user');
+      } finally {
+        await client.end();
+      }
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+export interface PostgresServer extends AsyncDisposable {
+  readonly port: number;
+  /** DATABASE_URL of a new, empty database. */
+  createDatabase(): Promise<string>;
+  /** As its superuser, in database `postgres`. */
+  query(statement: string, values?: unknown[]): Promise<unknown[]>;
+  /** Fast shutdown. */
+  stop(): Promise<void>;
+  start(): Promise<void>;
+}
+
+/** A server of the test's own on a loopback port. */
+export async function startPostgresServer(): Promise<PostgresServer> {
+  await using parts = new AsyncDisposableStack();
+  const root = await privateDirectory(parts);
+  const [data, socket] = [join(root, 'data'), join(root, 'socket')];
+  const given = process.env.MUXWARDEN_TEST_DATABASE_URL;
+  const password = randomBytes(12).toString('hex');
+  const port = given === undefined ? await freePort() : Number(new URL(given).port || 5432);
+  const superuser = given ?? `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  const programs = await postgresPrograms(root);
+  const start = async () => {
+    if (given !== undefined) throw new Error('only a server of our own is started and stopped');
+    await retireLockFiles(data, socket);
+    const log = await open(join(root, 'log'), 'w');
+    programs.spawn(
+      'postgres',
+      [
+        ...['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1'],
+        ...['-c', 'unix_socket_directories=', '-c', 'max_connections=60'],
+        ...['-c', 'shared_buffers=16MB', '-c', 'log_min_messages=log'],
+      ],
+      log.fd,
+    );
+    await log.close();
+    await eventually(
+      async () => (await findPostmaster(data))?.status === 'ready',
+      `PostgreSQL on port ${port}: ${await readFile(join(root, 'log'), 'utf8')}`,
+      60_000,
+    );
+  };
+  const stop = async () => {
+    const postmaster = await findPostmaster(data);
+    if (postmaster !== undefined) await stopPostmaster(postmaster);
+  };
+  if (given === undefined) {
+    await writeFile(join(root, 'password'), password, { mode: 0o600 });
+    const made = await programs.run('initdb', [
+      ...[`--pgdata=${data}`, '--username=postgres', '--auth=scram-sha-256', '--no-sync'],
+      ...[`--pwfile=${join(root, 'password')}`, '--encoding=UTF8', '--locale=C'],
+    ]);
+    if (made.exitCode !== 0) throw new Error(made.said);
+    parts.defer(stop);
+    await start();
+  }
+  const query = async (statement: string, values: unknown[] = []) => {
+    const client = new Client({ connectionString: superuser });
+    await client.connect();
+    return (await client.query(statement, values).finally(() => client.end())).rows;
+  };
+  const owned = parts.move();
+  return {
+    port,
+    async createDatabase() {
+      const name = `mw_${randomBytes(6).toString('hex')}`;
+      await query(`create role ${name} login password '${password}'`);
+      await query(`create database ${name} owner ${name}`);
+      const url = new URL(superuser);
+      url.username = name;
+      url.password = password;
+      url.pathname = `/${name}`;
+      return url.href;
+    },
+    query,
+    stop,
+    start,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function privateDirectory(parts: AsyncDisposableStack): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), 'mw-pg-'));
+  parts.defer(() => rm(path, { recursive: true, force: true }));
+  return path;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() =>
+        typeof address === 'object' && address !== null
+          ? resolve(address.port)
+          : reject(new Error('no port')),
+      );
+    });
+  });
+}
