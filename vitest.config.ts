@@ -6,6 +6,7 @@ export default defineConfig({
   // One graphql module: vitest would otherwise load its CommonJS and its ES build side by side.
   ssr: { resolve: { conditions: ['node', 'module-sync'] } },
   test: {
+    reporters: ['default', './tests/setup/reporter.ts'],
     setupFiles: ['tests/support/clean-environment.ts'],
     testTimeout: long ? 600_000 : 60_000,
     hookTimeout: 60_000,

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 
@@ -9,17 +9,21 @@ import { execa } from 'execa';
  * configuration, a built environment. Ends only what it started.
  */
 
-const versionsDir =
-  process.env.MUXWARDEN_TEST_TMUX_VERSIONS ?? '/var/cache/muxwarden/tmux-versions';
+/** Where tests/setup/tmux-versions puts them: as root, or into the user's own cache folder. */
+const versionsDirs = process.env.MUXWARDEN_TEST_TMUX_VERSIONS
+  ? [process.env.MUXWARDEN_TEST_TMUX_VERSIONS]
+  : [
+      '/var/cache/muxwarden/tmux-versions',
+      join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'muxwarden/tmux-versions'),
+    ];
 
-/** One version of each class: ≤ 3.2, 3.3–3.5 (two), 3.6–3.7, ≥ 3.8. */
+/** A slot for each class: ≤ 3.2, 3.3–3.5 (two), 3.6–3.7, ≥ 3.8. Its suite may have moved on within the class. */
 export const versions = ['3.1c', '3.3a', '3.5a', '3.7c', '3.8'] as const;
 export type Version = (typeof versions)[number];
 
 /** The binary of that version, or undefined when this machine lacks it. */
 export function tmuxBinary(version: Version): string | undefined {
-  const path = join(versionsDir, version, 'bin/tmux');
-  return existsSync(path) ? path : undefined;
+  return versionsDirs.map((dir) => join(dir, version, 'bin/tmux')).find((path) => existsSync(path));
 }
 
 export const presentVersions = versions.filter((version) => tmuxBinary(version) !== undefined);
