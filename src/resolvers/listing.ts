@@ -4,12 +4,23 @@ import type { Context } from './context.ts';
 import { type MemberNode, memberNode, type ServerNode, serverNodes } from './nodes.ts';
 import { forbidden } from './request-error.ts';
 
-/** The members that the viewer may see, by login. */
+/**
+ * The members that the viewer may see, by login.
+ * @throws RequestError (FORBIDDEN) without the right to read at all: that is not "there is none"
+ */
 export function visibleMembers(context: Context): readonly MemberNode[] {
+  if (!context.viewer.scopes.has('READ')) throw forbidden('reading listings');
+  return membersInSight(context);
+}
+
+/** The same for a stream that is under way: none, once the right to read is gone. */
+export function membersInSight(context: Context): readonly MemberNode[] {
+  const { viewer } = context;
   return context.accounts
     .members()
-    .filter((member) => maySeeListing(context.viewer, member.id))
-    .map((member) => memberNode(member));
+    .filter((member) => maySeeListing(viewer, member.id))
+    .map((member) => memberNode(member))
+    .sort((one, other) => (one.member.login < other.member.login ? -1 : 1));
 }
 
 /** The member, or null for "not there" and "not yours" alike. */

@@ -28,3 +28,7 @@ export function badInput(argument: string, problem: string): RequestError {
 export function forbidden(what: string): RequestError {
   return new RequestError('FORBIDDEN', `Your role or key does not allow ${what}.`);
 }
+
+export function credentialEnded(): RequestError {
+  return new RequestError('UNAUTHENTICATED', 'Your credential has ended. Sign in again.');
+}

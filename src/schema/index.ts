@@ -7,6 +7,8 @@ import './tmux-window.ts';
 import './tmux-pane.ts';
 import './viewer.ts';
 import './installation.ts';
+import './listing-changed.ts';
+import './pane-output.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

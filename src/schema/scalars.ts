@@ -1,4 +1,4 @@
-import { badInput } from '../resolvers/request-error.ts';
+import { GraphQLError } from 'graphql';
 import { builder } from './builder.ts';
 
 const rfc3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/;
@@ -11,7 +11,7 @@ builder.scalarType('DateTime', {
   parseValue(value) {
     const moment = typeof value === 'string' && rfc3339.test(value) ? new Date(value) : undefined;
     if (moment === undefined || Number.isNaN(moment.getTime()))
-      throw badInput('DateTime', 'is a moment like 2026-11-29T08:15:30Z.');
+      throw new GraphQLError('A DateTime is a moment like 2026-11-29T08:15:30Z.');
     return moment;
   },
 });
@@ -22,7 +22,7 @@ builder.scalarType('Bytes', {
     Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64'),
   parseValue(value) {
     if (typeof value !== 'string' || !base64.test(value))
-      throw badInput('Bytes', 'is base64 with padding.');
+      throw new GraphQLError('Bytes are base64 with padding.');
     return Buffer.from(value, 'base64');
   },
 });
@@ -32,7 +32,7 @@ builder.scalarType('ByteCount', {
   serialize: (value) => value,
   parseValue(value) {
     if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
-      throw badInput('ByteCount', 'is a whole number from 0 to 2^53-1.');
+      throw new GraphQLError('A ByteCount is a whole number from 0 to 2^53-1.');
     return value;
   },
 });

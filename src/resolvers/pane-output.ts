@@ -1,0 +1,120 @@
+import { maySeeListing, maySeePaneContent } from '../auth/authority.ts';
+import { ListingUnknownError, NotFoundError } from '../tmux/errors.ts';
+import type { PaneCloseReason, PaneOutputEvent, PaneRef } from '../tmux/model.ts';
+import { watchAuthority } from './authority-watch.ts';
+import type { Context } from './context.ts';
+import { badInput, credentialEnded, forbidden } from './request-error.ts';
+import { type Failure, stream } from './stream.ts';
+import { type UserErrorValue, userErrorOf } from './user-error.ts';
+
+type Of<Kind> = Extract<PaneOutputEvent, { readonly kind: Kind }>;
+export type PaneSnapshotValue = Of<'snapshot'> & { readonly __typename: 'PaneSnapshot' };
+export type PaneChunkValue = Of<'chunk'> & { readonly __typename: 'PaneChunk' };
+export type PaneResizedValue = Of<'resized'> & { readonly __typename: 'PaneResized' };
+export type PaneGapValue = Of<'gap'> & { readonly __typename: 'PaneGap' };
+export type PaneClosedValue = Of<'closed'> & { readonly __typename: 'PaneClosed' };
+export type PaneOutputRefusal = Extract<
+  UserErrorValue,
+  { readonly __typename: 'StaleGenerationError' | 'NotFoundError' | 'ListingUnknownError' }
+>;
+export type PaneOutputValue =
+  | PaneSnapshotValue
+  | PaneChunkValue
+  | PaneResizedValue
+  | PaneGapValue
+  | PaneClosedValue
+  | PaneOutputRefusal;
+
+/**
+ * The bytes of a pane. A refusal (stale, not found, unknown) is the first and only event;
+ * `PaneClosed` is the last one.
+ * @throws RequestError (FORBIDDEN) for a pane that the viewer may see but not look into
+ */
+export function paneOutput(
+  context: Context,
+  pane: PaneRef,
+  after: string | null,
+): AsyncIterableIterator<PaneOutputValue | Failure> {
+  const { viewer } = context;
+  // Who may not even see the pane gets the answer for one that is not there.
+  if (!maySeePaneContent(viewer, pane.memberId) && maySeeListing(viewer, pane.memberId))
+    throw forbidden('seeing this screen');
+  return stream((signal) => events(context, pane, after, signal), context.signal);
+}
+
+async function* events(
+  context: Context,
+  pane: PaneRef,
+  after: string | null,
+  caller: AbortSignal,
+): AsyncGenerator<PaneOutputValue> {
+  const allowed = () => maySeePaneContent(context.viewer, pane.memberId);
+  if (!allowed() || context.accounts.member(pane.memberId) === undefined) {
+    yield* refusal(new NotFoundError('The pane'));
+    return;
+  }
+  using watch = watchAuthority(context, caller, allowed);
+  let cursor = after;
+  let begun = false;
+  try {
+    for await (const event of context.fleet.output(pane, after ?? undefined, watch.signal)) {
+      if (watch.signal.aborted) break;
+      begun = true;
+      cursor = event.cursor;
+      yield named(event);
+      if (event.kind === 'closed') return;
+    }
+  } catch (error) {
+    if (!watch.signal.aborted) {
+      if (begun) throw error;
+      if (error instanceof RangeError)
+        throw badInput(
+          'after',
+          'is not a cursor of this pane. Take it from an event of `paneOutput`.',
+        );
+      yield* refusal(error);
+      return;
+    }
+  }
+  if (watch.end === undefined) return;
+  if (cursor === null) {
+    // Nothing was sent, so there is no place that a PaneClosed could name.
+    if (watch.end === 'withdrawn') throw credentialEnded();
+    yield* refusal(new ListingUnknownError(null, null, 'the service is stopping'));
+    return;
+  }
+  yield closed(cursor, watch.end === 'draining' ? 'SERVICE_DRAINING' : 'PERMISSION_WITHDRAWN');
+}
+
+function* refusal(error: unknown): Generator<PaneOutputRefusal> {
+  const said = userErrorOf(error);
+  switch (said?.__typename) {
+    case 'StaleGenerationError':
+    case 'NotFoundError':
+    case 'ListingUnknownError':
+      yield said;
+      return;
+    default:
+      throw error;
+  }
+}
+
+function named(event: PaneOutputEvent): PaneOutputValue {
+  switch (event.kind) {
+    case 'snapshot':
+      return { ...event, __typename: 'PaneSnapshot' };
+    case 'chunk':
+      return { ...event, __typename: 'PaneChunk' };
+    case 'resized':
+      return { ...event, __typename: 'PaneResized' };
+    case 'gap':
+      return { ...event, __typename: 'PaneGap' };
+    case 'closed':
+      return { ...event, __typename: 'PaneClosed' };
+  }
+}
+
+function closed(cursor: string, reason: PaneCloseReason): PaneClosedValue {
+  const nothing = { exitStatus: null, exitSignal: null };
+  return { kind: 'closed', __typename: 'PaneClosed', cursor, reason, ...nothing };
+}

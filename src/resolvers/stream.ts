@@ -1,0 +1,68 @@
+/**
+ * The source of a subscription.
+ *
+ * Nothing is started before the first read, so a subscription that nobody reads costs nothing.
+ * Leaving (`return`, or the caller's signal) aborts what runs, at once, also in the middle of a
+ * read, and comes back when that has cleaned up. A source never throws: a transport would end the
+ * whole connection for it. What went wrong is its last event instead, and the field throws it.
+ */
+export interface Failure {
+  readonly __typename: 'Failure';
+  readonly error: unknown;
+}
+
+export function stream<Event>(
+  open: (signal: AbortSignal) => AsyncIterable<Event>,
+  caller?: AbortSignal,
+): AsyncIterableIterator<Event | Failure> {
+  const left = new AbortController();
+  const leave = () => left.abort();
+  let events: AsyncIterator<Event> | undefined;
+  let ended = false;
+  const end = (): { done: true; value: undefined } => {
+    ended = true;
+    caller?.removeEventListener('abort', leave);
+    return { done: true, value: undefined };
+  };
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    async next() {
+      if (ended || left.signal.aborted || caller?.aborted) return end();
+      if (events === undefined) {
+        caller?.addEventListener('abort', leave, { once: true });
+        events = open(left.signal)[Symbol.asyncIterator]();
+      }
+      try {
+        const step = await events.next();
+        return step.done === true || left.signal.aborted ? end() : step;
+      } catch (error) {
+        const gone = left.signal.aborted;
+        end();
+        return gone
+          ? { done: true, value: undefined }
+          : { done: false, value: { __typename: 'Failure', error } };
+      }
+    },
+    async return() {
+      leave();
+      await events?.return?.();
+      return end();
+    },
+    async throw(error) {
+      await this.return?.();
+      throw error;
+    },
+  };
+}
+
+/** What the field gives for an event: the event, or the failure thrown. */
+export function thrown<Event extends object>(event: Event | Failure): Event {
+  if (isFailure(event)) throw event.error;
+  return event;
+}
+
+function isFailure(event: object): event is Failure {
+  return '__typename' in event && event.__typename === 'Failure';
+}
