@@ -1,0 +1,107 @@
+import { randomUUID } from 'node:crypto';
+import { and, asc, eq, isNull } from 'drizzle-orm';
+import type { Database } from '../database/database.ts';
+import { apiKeys as table } from '../database/tables.ts';
+import type { ApiKey } from './accounts.ts';
+import { formatKey, newKeyText } from './api-key.ts';
+import { hashOf } from './secret.ts';
+import type { Scope } from './viewer.ts';
+
+export interface NewApiKey {
+  readonly memberId: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  /** Null: every member that the owner may touch. */
+  readonly memberIds: readonly string[] | null;
+  readonly expiresAt: Date | null;
+  /** Whether an ADMIN makes it: only then its RESTART stands for a password. */
+  readonly madeByAdmin: boolean;
+}
+
+export class InvalidApiKeyError extends Error {
+  override readonly name = 'InvalidApiKeyError';
+}
+
+/** The keys as the database has them. Every process learns of a change within moments. */
+export class ApiKeys {
+  readonly #database: Pick<Database, 'drizzle'>;
+
+  constructor(database: Pick<Database, 'drizzle'>) {
+    this.#database = database;
+  }
+
+  /** The text of the key is here and nowhere else. @throws InvalidApiKeyError */
+  async create(wanted: NewApiKey): Promise<{ readonly apiKey: ApiKey; readonly key: string }> {
+    const name = wanted.name.trim();
+    if (name === '' || name.length > 100) {
+      throw new InvalidApiKeyError('The name of a key has 1 to 100 characters.');
+    }
+    if (wanted.scopes.length === 0) throw new InvalidApiKeyError('A key needs at least one scope.');
+    const text = newKeyText();
+    const [apiKey] = await this.#database.drizzle
+      .insert(table)
+      .values({
+        id: randomUUID(),
+        publicId: text.publicId,
+        secretHash: hashOf(text.secret),
+        memberId: wanted.memberId,
+        name,
+        scopes: [...new Set(wanted.scopes)],
+        memberIds: wanted.memberIds === null ? null : [...new Set(wanted.memberIds)],
+        madeByAdmin: wanted.madeByAdmin,
+        expiresAt: wanted.expiresAt,
+      })
+      .returning(columns);
+    if (apiKey === undefined) throw new Error('an insert gave no row');
+    return { apiKey, key: formatKey(text) };
+  }
+
+  /** Oldest first; revoked and expired ones included. */
+  list(): Promise<ApiKey[]> {
+    return this.#database.drizzle.select(columns).from(table).orderBy(asc(table.createdAt));
+  }
+
+  async byPublicId(publicId: string): Promise<(ApiKey & KeyProof) | undefined> {
+    const [found] = await this.#database.drizzle
+      .select({ ...columns, secretHash: table.secretHash, madeByAdmin: table.madeByAdmin })
+      .from(table)
+      .where(eq(table.publicId, publicId));
+    return found;
+  }
+
+  /** False: it was revoked before, or never was. */
+  async revoke(id: string, at: Date = new Date()): Promise<boolean> {
+    const changed = await this.#database.drizzle
+      .update(table)
+      .set({ revokedAt: at })
+      .where(and(eq(table.id, id), isNull(table.revokedAt)))
+      .returning({ id: table.id });
+    return changed.length > 0;
+  }
+
+  /** Revokes the member's keys of that name; for what is kept once and replaced. */
+  async revokeNamed(memberId: string, name: string, at: Date = new Date()): Promise<void> {
+    await this.#database.drizzle
+      .update(table)
+      .set({ revokedAt: at })
+      .where(and(eq(table.memberId, memberId), eq(table.name, name), isNull(table.revokedAt)));
+  }
+}
+
+export interface KeyProof {
+  readonly secretHash: Buffer;
+  readonly madeByAdmin: boolean;
+}
+
+export const columns = {
+  id: table.id,
+  publicId: table.publicId,
+  name: table.name,
+  memberId: table.memberId,
+  scopes: table.scopes,
+  memberIds: table.memberIds,
+  createdAt: table.createdAt,
+  expiresAt: table.expiresAt,
+  lastUsedAt: table.lastUsedAt,
+  revokedAt: table.revokedAt,
+} as const;
