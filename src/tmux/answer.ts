@@ -60,7 +60,8 @@ export class AnswerBytes {
     const rowsEnd = bytes.lastIndexOf('\nfail\t', endStart - 2) + 1;
     const hasFailure = rowsEnd >= beginEnd && bytes.indexOf(lf, rowsEnd) === endStart - 1;
     const rows = bytes.subarray(beginEnd, hasFailure ? rowsEnd : endStart);
-    const end = `end\t${this.#sequence}\t${count(rows)}\t${rows.length}\n`;
+    const counted = bytes.subarray(beginEnd, endStart);
+    const end = `end\t${this.#sequence}\t${count(counted)}\t${counted.length}\n`;
     if (bytes.toString('latin1', endStart) !== end) {
       throw malformed('its end record does not fit what came');
     }

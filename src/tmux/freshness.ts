@@ -1,5 +1,4 @@
-import type { BackOff } from './back-off.ts';
-import { backOffMs } from './back-off.ts';
+import { type BackOff, backOffMs } from './back-off.ts';
 import type { ListingState, ListingStatus, Reason } from './model.ts';
 
 /**
@@ -23,8 +22,8 @@ export interface FreshnessRules {
   readonly backOff: BackOff;
 }
 
-interface Trouble {
-  readonly reason: Reason;
+export interface Trouble {
+  readonly reason: Reason | null;
   readonly detail: string | null;
 }
 
@@ -58,7 +57,7 @@ export class Freshness {
   }
 
   /** Could not look. `ended` is when the attempt ended: pauses count from there; without it there is none. */
-  fail(reason: Reason, detail: string | null, ended?: Moment): void {
+  fail(reason: Reason | null, detail: string | null, ended?: Moment): void {
     this.#failure = { reason, detail };
     this.#failures++;
     if (ended === undefined) {

@@ -10,7 +10,11 @@ import { HelperError } from './member-helper.ts';
  */
 export interface Snapshot {
   readonly member: MemberRow;
+  /** The names of the columns of each kind of row, as the helper orders them. */
+  readonly columns: ReadonlyMap<string, readonly string[]>;
   readonly directories: readonly DirectoryRow[];
+  /** Socket files of the member's that nobody listens on and nobody asked for. */
+  readonly deadSockets: number;
   readonly servers: readonly ServerSection[];
 }
 
@@ -57,6 +61,12 @@ export function parseSnapshot(text: string): Snapshot {
   if (memberRow === undefined) throw malformed('member');
   return {
     member: member(memberRow),
+    columns: new Map(
+      head.filter(([kind]) => kind === 'fields').map(([, of = '', ...names]) => [of, names]),
+    ),
+    deadSockets: head
+      .filter(([kind]) => kind === 'dead')
+      .reduce((sum, [, , count]) => sum + (whole(count) ?? 0), 0),
     directories: head.filter(([kind]) => kind === 'directory').map(directory),
     servers: starts.map((start, index) => section(text.slice(start, starts[index + 1]))),
   };

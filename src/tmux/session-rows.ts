@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import type { PaneView, SessionView, WindowView } from './model.ts';
 import { whole } from './rows.ts';
 
@@ -5,12 +6,13 @@ import { whole } from './rows.ts';
  * The rows of one server, parsed: who answered, its sessions with their windows and panes, and its
  * clients.
  *
- * The helper names the columns of each kind before its first row, so its order is its own business.
+ * The helper names the columns of each kind, so their order is its own business.
  * A row that does not fit them, or hangs on a session or window that was not listed, is dropped and
  * counted: glued together from what is left it would be a lie.
  */
 export interface SessionRows {
-  readonly identity: { readonly pid: number; readonly startTime: number } | null;
+  /** `startTime` is null where an old tmux without sessions does not tell. */
+  readonly identity: { readonly pid: number; readonly startTime: number | null } | null;
   /** In order of id; `attachedClients` is filled in by whoever knows which clients are ours. */
   readonly sessions: readonly SessionView[];
   readonly clients: readonly ClientRow[];
@@ -22,7 +24,8 @@ export interface ClientRow {
   readonly pid: number;
 }
 
-type Columns = ReadonlyMap<string, number>;
+/** Names of the columns after the first, by kind. */
+export type Columns = ReadonlyMap<string, readonly string[]>;
 type Fields = (name: string) => string;
 
 interface WindowParts extends Omit<WindowView, 'panes'> {
@@ -32,8 +35,10 @@ interface SessionParts extends Omit<SessionView, 'windows'> {
   readonly windows: Map<number, WindowParts>;
 }
 
-export function parseSessionRows(text: string): SessionRows {
-  const columns = new Map<string, Columns>();
+export function parseSessionRows(text: string, columns: Columns): SessionRows {
+  const places = new Map(
+    [...columns].map(([kind, names]) => [kind, new Map(names.map((name, at) => [name, at + 1]))]),
+  );
   const sessions = new Map<number, SessionParts>();
   const clients: ClientRow[] = [];
   let identity: SessionRows['identity'] = null;
@@ -43,17 +48,13 @@ export function parseSessionRows(text: string): SessionRows {
     if (line === '') continue;
     const row = line.split('\t');
     const kind = row[0] ?? '';
-    if (kind === 'fields') {
-      columns.set(row[1] ?? '', new Map(row.slice(2).map((name, index) => [name, index + 1])));
-      continue;
-    }
     if (kind === 'identity') {
-      const [pid, startTime] = [whole(row[1]), whole(row[2])];
-      if (pid !== null && startTime !== null) identity = { pid, startTime };
-      else dropped++;
+      const pid = whole(row[1]);
+      if (pid === null) dropped++;
+      else identity = { pid, startTime: whole(row[2]) };
       continue;
     }
-    const at = columns.get(kind);
+    const at = places.get(kind);
     const take = parsers[kind];
     const fits = at !== undefined && take !== undefined && row.length === at.size + 1;
     const field: Fields = (name) => row[at?.get(name) ?? -1] ?? '';
@@ -83,7 +84,7 @@ const parsers: Readonly<
   },
 
   window(field, sessions) {
-    const [session, window, index] = wholes(field, 'session', 'window', 'index');
+    const [session, window, index] = wholes(field, 'session', 'id', 'index');
     const owner = session === undefined ? undefined : sessions.get(session);
     if (owner === undefined || window === undefined || index === undefined) return false;
     const before = owner.windows.get(window);
@@ -101,7 +102,7 @@ const parsers: Readonly<
   },
 
   pane(field, sessions) {
-    const [session, window, pane, index] = wholes(field, 'session', 'window', 'pane', 'index');
+    const [session, window, pane, index] = wholes(field, 'session', 'window', 'id', 'index');
     const [columns, rows] = wholes(field, 'columns', 'rows');
     const owner =
       session === undefined || window === undefined
@@ -115,16 +116,16 @@ const parsers: Readonly<
       title: field('title'),
       currentCommand: field('command') || null,
       currentPath: fromHex(field('path')),
-      startCommand: field('start_command') || null,
+      startCommand: field('start') || null,
       pid: whole(field('pid')) || null,
       tty: field('tty') || null,
       columns,
       rows,
       active: field('active') === '1',
       dead: field('dead') === '1',
-      exitStatus: whole(field('dead_status')),
-      exitSignal: whole(field('dead_signal')),
-      inMode: field('in_mode') !== '' && field('in_mode') !== '0',
+      exitStatus: whole(field('status')),
+      exitSignal: signalNumber(field('signal')),
+      inMode: field('mode') !== '' && field('mode') !== '0',
     });
     return true;
   },
@@ -153,6 +154,12 @@ function assembled(sessions: ReadonlyMap<number, SessionParts>): readonly Sessio
           panes: [...window.panes.values()].sort((one, other) => one.index - other.index),
         })),
     }));
+}
+
+/** tmux tells the name where it knows one. */
+function signalNumber(text: string): number | null {
+  const named = Object.entries(constants.signals).find(([name]) => name === `SIG${text}`);
+  return named?.[1] ?? whole(text);
 }
 
 /** A directory may hold any byte; what is not UTF-8 is shown as U+FFFD. */

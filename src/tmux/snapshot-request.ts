@@ -1,0 +1,33 @@
+/**
+ * The request line of a snapshot. It has to fit into 4,096 bytes with its sequence number and LF, so
+ * what does not fit is left out, from the end of each list: a socket of `skip` that is left out is
+ * asked once too often, one of `extra` is looked for by its directory alone.
+ */
+export interface SnapshotRequest {
+  /** Absolute, `$UID`, `$USER` and `$HOME` to be replaced by the helper. */
+  readonly directories: readonly string[];
+  /** Hex of the paths not to be asked. */
+  readonly skip: readonly string[];
+  /** Hex of the paths to look at although no directory may list them. */
+  readonly extra: readonly string[];
+}
+
+const lineBytes = 4_096 - 24;
+
+export function snapshotRequest({ directories, skip, extra }: SnapshotRequest): string {
+  const dirs = directories.map((directory) => Buffer.from(directory).toString('hex')).join(',');
+  let line = `snapshot dirs=${dirs}`;
+  line += words('skip', skip, lineBytes - line.length);
+  line += words('extra', extra, lineBytes - line.length);
+  return line;
+}
+
+function words(name: string, values: readonly string[], room: number): string {
+  let word = '';
+  for (const value of values) {
+    const longer = word === '' ? ` ${name}=${value}` : `${word},${value}`;
+    if (longer.length > room) break;
+    word = longer;
+  }
+  return word;
+}
