@@ -50,6 +50,8 @@ export interface StartOptions {
   readonly session?: string;
   readonly cwd?: string;
   readonly environment?: Readonly<Record<string, string>>;
+  /** Whose server it is; as root only. */
+  readonly user?: { readonly uid: number; readonly gid: number; readonly home: string };
 }
 
 /** Starts a server with one session (`main`, 80x24, a `sh` that does nothing until told). */
@@ -63,13 +65,14 @@ export async function startTmux(options: StartOptions = {}): Promise<TmuxServer>
       extendEnv: false,
       env: {
         PATH: '/usr/local/bin:/usr/bin:/bin',
-        HOME: process.env.HOME ?? '/',
+        HOME: options.user?.home ?? process.env.HOME ?? '/',
         TERM: 'xterm-256color',
         LC_CTYPE: 'C.UTF-8',
         SHELL: '/bin/sh',
         ...options.environment,
       },
       cwd: options.cwd ?? '/',
+      ...(options.user && { uid: options.user.uid, gid: options.user.gid }),
       timeout: 10_000,
       stripFinalNewline: true,
     });
