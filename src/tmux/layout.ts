@@ -6,6 +6,7 @@ import {
   type WindowLayout,
 } from './layout-cells.ts';
 import { readJsonLayout, readOldLayout } from './layout-text.ts';
+import { isAtLeast } from './tmux-version.ts';
 
 /**
  * The geometry of a window's panes, as tmux writes it.
@@ -52,8 +53,7 @@ export type LayoutPreset = (typeof presets)[number] | (typeof mirrored)[number];
 
 /** The names that this version knows; an unknown one ends a 3.3a server. */
 export function layoutPresets(version: string): readonly LayoutPreset[] {
-  const [major = 0, minor = 0] = version.split('.').map((part) => Number.parseInt(part, 10));
-  return major > 3 || (major === 3 && minor >= 5) ? [...presets, ...mirrored] : presets;
+  return isAtLeast(version, 3, 5) ? [...presets, ...mirrored] : presets;
 }
 
 /** tmux keeps floating panes among the tiled ones, without giving them room there. */

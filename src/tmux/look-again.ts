@@ -1,0 +1,36 @@
+import { ListingUnknownError, NotFoundError, StaleGenerationError } from './errors.ts';
+import type { MemberTmux } from './member-tmux.ts';
+import type { Generation, ServerRef, ServerView } from './model.ts';
+import { wasLookedAt } from './server-state.ts';
+
+/**
+ * The server of that generation as it is now, looked at inside its lock. It may be stopped, or not
+ * answer; but it is there, and it is the one that was meant.
+ * @throws ListingUnknownError, NotFoundError, StaleGenerationError
+ */
+export async function lookAgain(
+  tmux: MemberTmux,
+  ref: ServerRef,
+  expected: Generation,
+): Promise<ServerView> {
+  const listing = await tmux.refresh();
+  if (!wasLookedAt(listing)) {
+    const { reason, nextAttemptAt, detail } = listing.status;
+    throw new ListingUnknownError(reason, nextAttemptAt, detail);
+  }
+  const server = tmux.server(ref);
+  if (server === undefined) throw new NotFoundError('The tmux server');
+  if (server.status === 'ABSENT') throw new StaleGenerationError(expected, null);
+  if (server.generation === null) throw unknownServer(server);
+  if (server.generation !== expected) throw new StaleGenerationError(expected, server.generation);
+  if (server.status === 'UNKNOWN') throw unknownServer(server);
+  return server;
+}
+
+export function unknownServer(server: ServerView): ListingUnknownError {
+  return new ListingUnknownError(
+    server.reason ?? server.listing.reason,
+    server.listing.nextAttemptAt,
+    server.detail ?? server.listing.detail,
+  );
+}
