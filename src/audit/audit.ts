@@ -123,6 +123,8 @@ export interface Audit extends AsyncDisposable {
   unanswered(): Promise<readonly AuditEvent[]>;
   /** Gives the key of that intent its answer; null takes the claim back, for nothing was done. */
   answer(intentId: string, answer: Json | null): Promise<void>;
+  /** HMAC of a text that must not be in the record itself; lower-case hex. */
+  digest(text: string): string;
   /** Something that the record must not hide: logged, and a problem from now on. */
   alarm(problem: Omit<AuditProblem, 'memberId'>): void;
   problems(): readonly AuditProblem[];

@@ -184,6 +184,12 @@ export class ChainAudit implements Audit {
     else await storeAnswer(this.#database.drizzle, intentId, answer);
   }
 
+  digest(text: string): string {
+    const mac = this.#keys.mac(this.#keys.current, text);
+    if (mac === undefined) throw new Error('there is no audit key');
+    return mac;
+  }
+
   alarm(problem: Omit<AuditProblem, 'memberId'>): void {
     this.#log.error({ code: problem.code }, `audit alarm: ${problem.message}`);
     this.#alarms.push({ ...problem, memberId: null });

@@ -66,7 +66,7 @@ export async function insertClaim(
 export async function storeAnswer(queries: Queries, intentId: string, answer: Json): Promise<void> {
   await queries
     .update(idempotencyKeys)
-    .set({ answer })
+    .set({ answer: storableJson(answer) })
     .where(and(eq(idempotencyKeys.intentId, intentId), isNull(idempotencyKeys.answer)));
 }
 
@@ -92,6 +92,16 @@ export async function unansweredOutcomes(
 
 export async function forgetExpiredClaims(queries: Queries): Promise<void> {
   await queries.delete(idempotencyKeys).where(expired);
+}
+
+/** PostgreSQL keeps no NUL and no lone surrogate, and a row that it refuses would block the chain. */
+function storableJson(value: Json): Json {
+  if (typeof value === 'string') return value.toWellFormed().replaceAll('\0', '\ufffd');
+  if (value === null || typeof value !== 'object') return value;
+  if (Array.isArray(value)) return value.map(storableJson);
+  return Object.fromEntries(
+    Object.entries(value).map(([key, part]: [string, Json]) => [key, storableJson(part)]),
+  );
 }
 
 /** What the driver parsed from a `jsonb` column is JSON. */

@@ -135,7 +135,7 @@ export function userErrorOf(error: unknown): UserErrorValue | undefined {
   return undefined;
 }
 
-type Named<Name> = Extract<UserErrorValue, { readonly __typename: Name }>;
+export type Named<Name> = Extract<UserErrorValue, { readonly __typename: Name }>;
 
 /**
  * What `attempt` gives, or one of the expected errors as data: those that the result's union has.
@@ -154,7 +154,7 @@ export async function orUserError<T, Name extends UserErrorValue['__typename']>(
   }
 }
 
-function isNamed<Name extends UserErrorValue['__typename']>(
+export function isNamed<Name extends UserErrorValue['__typename']>(
   said: UserErrorValue,
   names: readonly Name[],
 ): said is Named<Name> {

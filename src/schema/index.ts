@@ -9,6 +9,8 @@ import './viewer.ts';
 import './installation.ts';
 import './listing-changed.ts';
 import './pane-output.ts';
+import './audit.ts';
+import './restart.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

@@ -1,0 +1,86 @@
+import type { Audit } from '../audit/audit.ts';
+import type { AuditEvent } from '../audit/record.ts';
+import type { Fleet, ServerState } from '../tmux/model.ts';
+import { freezeError } from './stored-error.ts';
+
+/**
+ * After a start: closes what an earlier process of this instance left open. Each intent without an
+ * outcome gets UNKNOWN, with what is seen now beside what was seen before; nothing is done again,
+ * and a repeated call with the same key gets that UNKNOWN. Outcomes whose answer was lost with the
+ * process get one too; where nothing was done, the key is free again.
+ *
+ * @returns how many intents were closed
+ */
+export async function reconcile(audit: Audit, fleet: Pick<Fleet, 'look'>): Promise<number> {
+  for (const outcome of await audit.unanswered()) {
+    if (outcome.intentId === null) continue;
+    const nothingDone = outcome.code === 'EAUDIT';
+    await audit.answer(outcome.intentId, nothingDone ? null : unknownAnswer(lostAnswer(outcome)));
+  }
+  const intents = await audit.openIntents();
+  await Promise.all(intents.map((intent) => close(audit, fleet, intent)));
+  return intents.length;
+}
+
+async function close(audit: Audit, fleet: Pick<Fleet, 'look'>, intent: AuditEvent): Promise<void> {
+  const now = await look(fleet, intent);
+  const message = `The service ended before the outcome was known, and nothing was done again. ${evidence(intent, now)}`;
+  await audit.conclude(
+    {
+      ...intent,
+      phase: 'OUTCOME',
+      outcome: 'UNKNOWN',
+      code: 'EUNKNOWN',
+      message,
+      intentId: intent.id,
+      after: now instanceof Error ? null : now,
+    },
+    unknownAnswer(message),
+  );
+}
+
+async function look(fleet: Pick<Fleet, 'look'>, { memberId, facts }: AuditEvent) {
+  const { pathHex, ownGeneration } = facts ?? {};
+  if (memberId === null || typeof pathHex !== 'string')
+    return new Error('the intent names no tmux server');
+  try {
+    const life = typeof ownGeneration === 'string' ? { generation: ownGeneration } : {};
+    return await fleet.look({ memberId, pathHex, ...life });
+  } catch (error) {
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+function evidence({ before }: AuditEvent, now: ServerState | Error): string {
+  const then = `Before the act: ${said(before)}.`;
+  if (now instanceof Error) return `${then} Now: could not look (${now.message}).`;
+  const change =
+    now.status === 'UNKNOWN' || before?.generation == null
+      ? ''
+      : now.generation === before.generation
+        ? ' It is the same process: the server was not restarted.'
+        : ' It is not the process of before.';
+  return `${then} Now: ${said(now)}.${change}`;
+}
+
+function said(state: AuditEvent['before']): string {
+  if (state === null) return 'not known';
+  const { status, pid, generation } = state;
+  return `${status}, pid ${pid ?? 'unknown'}, generation ${generation ?? 'unknown'}`;
+}
+
+function lostAnswer({ outcome, message }: AuditEvent): string {
+  const end = `The act ended and its outcome (${outcome}) is on record, but the full answer was lost when the service ended.`;
+  return message === null ? end : `${end} ${message}`;
+}
+
+function unknownAnswer(message: string) {
+  return {
+    error: freezeError({
+      __typename: 'OutcomeUnknownError',
+      code: 'EUNKNOWN',
+      message,
+      auditEventId: null,
+    }),
+  };
+}

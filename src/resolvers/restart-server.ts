@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import type { Json } from '../audit/audit.ts';
+import { mayActOnServer } from '../auth/authority.ts';
+import type {
+  NotRestored,
+  PaneRef,
+  RestartServerRequest,
+  ServerRef,
+  Survivor,
+} from '../tmux/model.ts';
+import { type AuditEventNode, auditEventNode } from './audit-event.ts';
+import type { Context } from './context.ts';
+import { encodeId } from './id.ts';
+import type { ServerNode } from './nodes.ts';
+import { recorded } from './recorded.ts';
+import { badInput } from './request-error.ts';
+import { serverLabel, serverNow } from './server-now.ts';
+import type { Named } from './user-error.ts';
+
+export interface RestartTmuxServer {
+  readonly server: ServerRef;
+  readonly expectedGeneration: string;
+  readonly idempotencyKey: string;
+  readonly reason: string | null | undefined;
+  readonly password: string | null | undefined;
+  readonly continueStopped: boolean;
+  readonly force: boolean;
+  readonly restore: RestartServerRequest['restore'];
+  readonly restoreCommands: readonly {
+    readonly pane: PaneRef;
+    readonly command: readonly string[];
+  }[];
+}
+
+export interface RestartTmuxServerPayloadValue {
+  readonly __typename: 'RestartTmuxServerPayload';
+  readonly server: ServerNode;
+  readonly auditEvent: AuditEventNode | null;
+  readonly survivors: readonly Survivor[];
+  readonly notRestored: readonly NotRestored[];
+}
+
+/** The errors of the result's union. */
+const serverErrors = [
+  'StaleGenerationError',
+  'TmuxServerStuckError',
+  'OperationInProgressError',
+  'AuditUnavailableError',
+  'ListingUnknownError',
+  'IdempotencyConflictError',
+  'NotFoundError',
+  'UnsupportedError',
+  'OutcomeUnknownError',
+  'ReauthenticationRequiredError',
+] as const;
+export type RestartTmuxServerError = Named<(typeof serverErrors)[number]>;
+
+const answer = z.object({
+  survivors: z.array(z.object({ pid: z.int(), command: z.string() })),
+  notRestored: z.array(z.object({ what: z.string(), detail: z.string() })),
+});
+
+const mostCommands = 500;
+
+/** Ends a tmux server and starts it again with the installed tmux; see DESIGN on acts. */
+export async function restartTmuxServer(
+  context: Context,
+  input: RestartTmuxServer,
+): Promise<RestartTmuxServerPayloadValue | RestartTmuxServerError> {
+  const { server, expectedGeneration, continueStopped, force, restore, restoreCommands } = input;
+  const id = encodeId({ type: 'TmuxServer', ref: server });
+  const commands = restoreCommands.map(({ pane, command }) => ({ pane: pane.pane, command }));
+  const request = { expectedGeneration, continueStopped, force, restore };
+  const end = await recorded(context, {
+    errors: serverErrors,
+    mutation: 'restartTmuxServer',
+    action: 'RESTART_TMUX_SERVER',
+    what: 'restarting this tmux server',
+    idempotencyKey: input.idempotencyKey,
+    reason: input.reason,
+    target: {
+      memberId: server.memberId,
+      id,
+      label: serverLabel(server.pathHex),
+      generation: expectedGeneration,
+    },
+    input: { id, ...request, commands, reason: input.reason ?? null },
+    facts: {
+      ...request,
+      pathHex: server.pathHex,
+      ...(server.generation === undefined ? {} : { ownGeneration: server.generation }),
+      restoreCommands: commands.length,
+      ...(commands.length === 0 ? {} : digestOf(context, commands)),
+    },
+    allowed: (viewer) => mayActOnServer(viewer, server.memberId),
+    check: () => check(input),
+    reauthenticate: () =>
+      context.reauthentication.require(
+        context.viewer,
+        input.password ?? undefined,
+        context.address,
+      ),
+    prepare: (operationId) =>
+      context.fleet.prepareRestartServer({ server, ...request, restoreCommands, operationId }),
+    report: ({ after, survivors, notRestored }) => ({
+      outcome: after.generation === null ? 'FAILED' : 'SUCCEEDED',
+      message:
+        after.generation === null ? 'The server ended, but no new one could be started.' : null,
+      after,
+      survivors,
+      answer: answerOf(survivors, notRestored),
+    }),
+  });
+  if (end.kind === 'refused') return end.error;
+  return {
+    __typename: 'RestartTmuxServerPayload',
+    server: await serverNow(context, server),
+    auditEvent: end.auditEvent && auditEventNode(end.auditEvent),
+    ...answer.parse(end.answer),
+  };
+}
+
+function answerOf(survivors: readonly Survivor[], notRestored: readonly NotRestored[]): Json {
+  return {
+    survivors: survivors.map(({ pid, command }) => ({ pid, command })),
+    notRestored: notRestored.map(({ what, detail }) => ({ what, detail })),
+  };
+}
+
+/** Command lines may hold secrets: the record has their length and a keyed digest. */
+function digestOf(context: Context, commands: Json) {
+  const text = JSON.stringify(commands);
+  return {
+    restoreCommandsLength: Buffer.byteLength(text),
+    restoreCommandsDigest: context.audit.digest(text),
+  };
+}
+
+function check({ server, expectedGeneration, restore, restoreCommands }: RestartTmuxServer): void {
+  if (!/^[0-9a-f-]{36}:\d{1,10}:\d{1,19}$/.test(expectedGeneration))
+    throw badInput(
+      'input.expectedGeneration',
+      'is no generation. Take it from `TmuxServer.generation`.',
+    );
+  if (restoreCommands.length === 0) return;
+  if (restore !== 'LAYOUT')
+    throw badInput('input.restoreCommands', 'needs `restore: LAYOUT`, or no pane is restored.');
+  if (restoreCommands.length > mostCommands)
+    throw badInput('input.restoreCommands', `holds ${mostCommands} commands at most.`);
+  const seen = new Set<number>();
+  for (const [index, { pane, command }] of restoreCommands.entries()) {
+    const argument = `input.restoreCommands[${index}]`;
+    if (
+      pane.memberId !== server.memberId ||
+      pane.pathHex !== server.pathHex ||
+      pane.generation !== expectedGeneration
+    )
+      throw badInput(`${argument}.paneId`, 'is not a pane of this server in this generation.');
+    if (seen.has(pane.pane)) throw badInput(`${argument}.paneId`, 'was given a command before.');
+    seen.add(pane.pane);
+    if (command.length === 0 || command[0] === '')
+      throw badInput(`${argument}.command`, 'needs a program and its arguments.');
+    if (command.some((word) => /\0/.test(word) || !word.isWellFormed()))
+      throw badInput(`${argument}.command`, 'holds a character that no command line can have.');
+  }
+}

@@ -1,0 +1,241 @@
+import { findPane } from '../resolvers/find.ts';
+import { type RestartPanePayloadValue, restartPane } from '../resolvers/restart-pane.ts';
+import {
+  type RestartTmuxServerPayloadValue,
+  restartTmuxServer,
+} from '../resolvers/restart-server.ts';
+import type { NotRestored as NotRestoredValue } from '../tmux/model.ts';
+import { AuditEvent, Survivor } from './audit.ts';
+import { builder } from './builder.ts';
+import {
+  AuditUnavailableError,
+  IdempotencyConflictError,
+  ListingUnknownError,
+  NotFoundError,
+  OperationInProgressError,
+  OutcomeUnknownError,
+  ReauthenticationRequiredError,
+  StaleGenerationError,
+  TmuxServerStuckError,
+  UnsupportedError,
+  WorkingDirectoryMissingError,
+} from './errors.ts';
+import { idArgument } from './global-ids.ts';
+import { TmuxPane, TmuxServer } from './refs.ts';
+
+const keyDescription =
+  '1 to 64 printable ASCII characters that you choose, one for each act; kept 24 h with the intent, for you and this mutation alone.';
+const reasonDescription = 'Why, for the audit log: 500 characters at most.';
+
+const RestoreMode = builder.enumType('RestoreMode', {
+  description: 'What is made again in the new tmux server.',
+  values: {
+    NONE: { description: 'One new session.' },
+    LAYOUT: {
+      description:
+        'Sessions, windows, panes with their sizes, titles and directories, options and the global environment. The programs are new shells.',
+    },
+  } as const,
+});
+
+const PaneCommandInput = builder.inputType('PaneCommandInput', {
+  description: 'What to start in a pane instead of its shell.',
+  fields: (t) => ({
+    paneId: t.id({ required: true, description: 'A pane of the server as it is before.' }),
+    command: t.stringList({
+      required: true,
+      description:
+        'Program and arguments, run as they are, without a shell. The audit log has their length and a keyed digest only.',
+    }),
+  }),
+});
+
+const RestartTmuxServerInput = builder.inputType('RestartTmuxServerInput', {
+  description:
+    'The same idempotencyKey and input (password left out) gives the first answer again, also while it is still running and after UNKNOWN; with another input EIDEMPOTENCY. A refusal before the intent is not stored.',
+  fields: (t) => ({
+    tmuxServerId: t.id({ required: true, description: 'Which tmux server.' }),
+    expectedGeneration: t.string({
+      required: true,
+      description:
+        'The `generation` that you saw. If the server is in another life by now, nothing happens (ESTALE).',
+    }),
+    idempotencyKey: t.string({ required: true, description: keyDescription }),
+    reason: t.string({ description: reasonDescription }),
+    password: t.string({
+      description: "The caller's own password, unless a key with RESTART stands for it.",
+    }),
+    continueStopped: t.boolean({
+      defaultValue: false,
+      description:
+        'A stopped (SIGSTOP) server: let it run first. Without this or `force` nothing is sent to it and the answer is ETMUXSTUCK.',
+    }),
+    force: t.boolean({
+      defaultValue: false,
+      description: 'SIGKILL where kill-server and SIGTERM did not end it.',
+    }),
+    restore: t.field({
+      type: RestoreMode,
+      defaultValue: 'LAYOUT',
+      description: 'What is made again in the new server.',
+    }),
+    restoreCommands: t.field({
+      type: [PaneCommandInput],
+      description: 'Programs to start in restored panes; the others get a shell.',
+    }),
+  }),
+});
+
+const NotRestored = builder.objectRef<NotRestoredValue>('NotRestored').implement({
+  description: 'Something that the new server does not have as the old one had it.',
+  fields: (t) => ({
+    what: t.exposeString('what', { description: 'What it is.' }),
+    detail: t.exposeString('detail', { description: 'Why it was not made again.' }),
+  }),
+});
+
+const RestartTmuxServerPayload = builder
+  .objectRef<RestartTmuxServerPayloadValue>('RestartTmuxServerPayload')
+  .implement({
+    description:
+      'The old server ended. With `tmuxServer.status` ABSENT no new one could be started, and `notRestored` has everything that was there.',
+    fields: (t) => ({
+      tmuxServer: t.field({
+        type: TmuxServer,
+        description: 'The server as it is listed now, in its new life.',
+        resolve: ({ server }) => server,
+      }),
+      auditEvent: t.expose('auditEvent', {
+        type: AuditEvent,
+        nullable: true,
+        description: 'The outcome on record; null when `recorded` is false.',
+      }),
+      recorded: t.boolean({
+        description: 'False: it was done, but its outcome could not be written (yet).',
+        resolve: ({ auditEvent }) => auditEvent !== null,
+      }),
+      survivors: t.expose('survivors', {
+        type: [Survivor],
+        description: 'Processes of its panes that outlived it.',
+      }),
+      notRestored: t.expose('notRestored', {
+        type: [NotRestored],
+        description: 'What could not be made again.',
+      }),
+    }),
+  });
+
+const RestartTmuxServerResult = builder.unionType('RestartTmuxServerResult', {
+  description: 'What came of it.',
+  types: [
+    RestartTmuxServerPayload,
+    StaleGenerationError,
+    TmuxServerStuckError,
+    OperationInProgressError,
+    ReauthenticationRequiredError,
+    AuditUnavailableError,
+    ListingUnknownError,
+    IdempotencyConflictError,
+    NotFoundError,
+    UnsupportedError,
+    OutcomeUnknownError,
+  ],
+});
+
+const RestartPaneInput = builder.inputType('RestartPaneInput', {
+  description:
+    'The same idempotencyKey and input gives the first answer again, also while it is still running and after UNKNOWN; with another input EIDEMPOTENCY.',
+  fields: (t) => ({
+    paneId: t.id({
+      required: true,
+      description: 'Which pane; its id names the life of the server, so it can be no other one.',
+    }),
+    idempotencyKey: t.string({ required: true, description: keyDescription }),
+    reason: t.string({ description: reasonDescription }),
+  }),
+});
+
+const RestartPanePayload = builder
+  .objectRef<RestartPanePayloadValue>('RestartPanePayload')
+  .implement({
+    description: "The pane's program was ended and started again.",
+    fields: (t) => ({
+      pane: t.field({
+        type: TmuxPane,
+        nullable: true,
+        description:
+          'The pane; null when it is gone by the time of the answer (also of a repeated one).',
+        resolve: ({ pane }, _, context) => pane && findPane(context, pane),
+      }),
+      auditEvent: t.expose('auditEvent', {
+        type: AuditEvent,
+        nullable: true,
+        description: 'The outcome on record; null when `recorded` is false.',
+      }),
+      recorded: t.boolean({
+        description: 'False: it was done, but its outcome could not be written (yet).',
+        resolve: ({ auditEvent }) => auditEvent !== null,
+      }),
+      survivors: t.expose('survivors', {
+        type: [Survivor],
+        description: 'Processes of the pane that outlived it.',
+      }),
+    }),
+  });
+
+const RestartPaneResult = builder.unionType('RestartPaneResult', {
+  description: 'What came of it.',
+  types: [
+    RestartPanePayload,
+    StaleGenerationError,
+    TmuxServerStuckError,
+    WorkingDirectoryMissingError,
+    OperationInProgressError,
+    AuditUnavailableError,
+    ListingUnknownError,
+    IdempotencyConflictError,
+    NotFoundError,
+    UnsupportedError,
+    OutcomeUnknownError,
+  ],
+});
+
+builder.mutationFields((t) => ({
+  restartTmuxServer: t.field({
+    type: RestartTmuxServerResult,
+    description:
+      'Ends a tmux server and starts it again with the installed tmux. Every program in its panes ends. Needs the password again, or a key with RESTART that an ADMIN made.',
+    args: {
+      input: t.arg({ type: RestartTmuxServerInput, required: true, description: 'What, and how.' }),
+    },
+    resolve: (_, { input }, context) =>
+      restartTmuxServer(context, {
+        server: idArgument('TmuxServer', 'input.tmuxServerId', input.tmuxServerId).ref,
+        expectedGeneration: input.expectedGeneration,
+        idempotencyKey: input.idempotencyKey,
+        reason: input.reason,
+        password: input.password,
+        continueStopped: input.continueStopped ?? false,
+        force: input.force ?? false,
+        restore: input.restore ?? 'LAYOUT',
+        restoreCommands: (input.restoreCommands ?? []).map(({ paneId, command }, index) => ({
+          pane: idArgument('TmuxPane', `input.restoreCommands[${index}].paneId`, paneId).ref,
+          command,
+        })),
+      }),
+  }),
+  restartPane: t.field({
+    type: RestartPaneResult,
+    description:
+      'Ends what runs in a pane and starts its command again, in the same pane with the same id.',
+    args: {
+      input: t.arg({ type: RestartPaneInput, required: true, description: 'What.' }),
+    },
+    resolve: (_, { input }, context) =>
+      restartPane(context, {
+        pane: idArgument('TmuxPane', 'input.paneId', input.paneId).ref,
+        idempotencyKey: input.idempotencyKey,
+        reason: input.reason,
+      }),
+  }),
+}));
