@@ -12,11 +12,17 @@ import type { ListingStatus, MemberListing, PaneRef, ServerRef, ServerView } fro
  * rows that are whole; everything that could not be looked at is unknown.
  */
 
-/** @throws ListingUnknownError while it is not known which servers there are */
+/** The server of that identity. One that lost its path, and has it again, is found by its generation. */
 export function findServer(listing: MemberListing, ref: ServerRef): ServerView | undefined {
-  if (listing.servers === null) throw unknown(listing.status);
+  const servers = listing.servers ?? [];
   const key = serverKey(ref);
-  return listing.servers.find((server) => serverKey(server.ref) === key);
+  return (
+    servers.find((server) => serverKey(server.ref) === key) ??
+    servers.find(
+      ({ ref: { pathHex }, generation }) =>
+        pathHex === ref.pathHex && generation !== null && generation === ref.generation,
+    )
+  );
 }
 
 /** @throws StaleGenerationError, NotFoundError, ListingUnknownError */

@@ -4,6 +4,8 @@ import type { MemberHelper, ServerTarget } from './member-helper.ts';
 import type {
   Generation,
   MemberListing,
+  PaneCapture,
+  PaneOutputEvent,
   PaneRef,
   PaneView,
   ServerRef,
@@ -59,6 +61,17 @@ export interface MemberTmux {
   /** The tmux that a new server would run; undefined while none is found. */
   installedTmux(): InstalledTmux | undefined;
   /** Control clients of ours, which count as nobody's presence. */
+  ownClientPids(): ReadonlySet<number>;
+}
+
+/** The live panes of one member: what plugs into its adapter to stream and capture them. */
+export interface PaneStreams extends AsyncDisposable {
+  output(
+    pane: PaneRef,
+    after: string | undefined,
+    signal: AbortSignal,
+  ): AsyncIterable<PaneOutputEvent>;
+  capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture>;
   ownClientPids(): ReadonlySet<number>;
 }
 
