@@ -50,6 +50,20 @@ const numbers = {
   maxSubscriptionsPerActor: ['MUXWARDEN_MAX_SUBSCRIPTIONS_PER_ACTOR', 200, 1, 100_000],
 } as const satisfies Record<string, readonly [string, number, number, number]>;
 
+const otherNames = [
+  'MUXWARDEN_HOST',
+  'MUXWARDEN_PUBLIC_URL',
+  'MUXWARDEN_ALLOWED_ORIGINS',
+  'MUXWARDEN_ALLOWED_HOSTS',
+  'MUXWARDEN_TRUSTED_PROXIES',
+  'MUXWARDEN_STATE_DIR',
+  'MUXWARDEN_MODE',
+  'MUXWARDEN_SOCKET_DIRS',
+  'MUXWARDEN_TMUX_BIN',
+  'MUXWARDEN_HELPER',
+  'MUXWARDEN_DEBUG',
+] as const;
+
 type NumberName = keyof typeof numbers;
 
 export interface Config extends Readonly<Record<NumberName, number>> {
@@ -135,6 +149,14 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     helper: resolve(read.MUXWARDEN_HELPER),
     production: read.NODE_ENV === 'production',
   });
+}
+
+/** Names in the environment that look like settings and are none: mistyped, or of another version. */
+export function unknownSettings(environment: NodeJS.ProcessEnv): readonly string[] {
+  const known = new Set<string>([...otherNames, ...Object.values(numbers).map(([name]) => name)]);
+  return Object.keys(environment)
+    .filter((name) => /^MUXWARDEN_(?!TEST_)/.test(name) && !known.has(name))
+    .sort();
 }
 
 /** Every numeric limit in force, for `Installation.limits`. */

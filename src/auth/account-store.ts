@@ -19,8 +19,8 @@ import { scopes as allScopes, type Scope, type Viewer } from './viewer.ts';
  * viewers go on while the database is away.
  */
 export interface AccountStore extends Accounts, AsyncDisposable {
-  /** The viewer of an `Authorization` header; undefined for every kind of refusal. */
-  authenticateHeader(authorization: string): Promise<Viewer | undefined>;
+  /** The viewer of an API key (`mw_…`); undefined for every kind of refusal. */
+  authenticateKey(key: string): Promise<Viewer | undefined>;
   /** The viewer of a session's cookie. */
   authenticateSession(token: string): Promise<Viewer | undefined>;
   /** Undefined: no such member; null: a member without a password. */
@@ -108,8 +108,7 @@ class MemoryAccounts implements AccountStore {
     return session && this.#sessionViewer(session);
   }
 
-  async authenticateHeader(authorization: string): Promise<Viewer | undefined> {
-    const [, text = ''] = /^Bearer +(\S{1,256})$/i.exec(authorization) ?? [];
+  async authenticateKey(text: string): Promise<Viewer | undefined> {
     const parts = parseKey(text);
     if (parts === undefined) return undefined;
     const hash = hashOf(parts.secret);

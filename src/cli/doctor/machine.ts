@@ -1,0 +1,60 @@
+import { readFile } from 'node:fs/promises';
+import { execa } from 'execa';
+import { type Config, unknownSettings } from '../../config.ts';
+import { bad, type Check, good } from './check.ts';
+
+/** Node.js, the settings, and the programs of the system. */
+export async function* machineChecks(
+  config: Config,
+  environment: NodeJS.ProcessEnv,
+): AsyncIterable<Check> {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  yield major > 24 || (major === 24 && minor >= 7)
+    ? good('Node.js', process.versions.node)
+    : bad('Node.js', `${process.versions.node}, and 24.7 is needed`, 'Install Node.js 24.');
+  const unknown = unknownSettings(environment);
+  yield unknown.length === 0
+    ? good('settings', `${config.mode} mode; every MUXWARDEN_ name is known`)
+    : bad('settings', `${unknown.join(', ')}: no such setting`, 'Correct the name, or unset it.');
+  yield await program('tmux', [config.tmuxBin, '-V'], 'tmux', 'Or set MUXWARDEN_TMUX_BIN.');
+  yield await program('perl', ['perl', '-e', 'printf "%vd", $^V'], 'perl', 'The helper needs it.');
+  if (config.mode === 'system') {
+    yield await program('sudo', ['sudo', '-V'], 'sudo', 'System mode reaches members by it.');
+  }
+}
+
+async function program(
+  name: string,
+  [file = '', ...words]: readonly string[],
+  packageName: string,
+  more: string,
+): Promise<Check> {
+  const result = await execa(file, words, { reject: false, timeout: 5_000, stdin: 'ignore' });
+  if (result.exitCode === 0) return good(name, (result.stdout.split('\n')[0] ?? '').slice(0, 100));
+  const detail =
+    result.code === 'ENOENT'
+      ? `'${file}' is not here`
+      : `'${file}' does not run: ${(result.stderr || result.originalMessage || '').slice(0, 200)}`;
+  return bad(name, detail, `Install it: ${await installCommand(packageName)}. ${more}`);
+}
+
+/** By the system's own package manager, as /etc/os-release names the system. */
+export async function installCommand(packageName: string): Promise<string> {
+  const release = await readFile('/etc/os-release', 'utf8').catch(() => '');
+  const ids = [...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].flatMap(([, names = '']) =>
+    names.split(' '),
+  );
+  const [, command = `by your system's package manager: ${packageName}`] =
+    installers.find(([id]) => ids.includes(id)) ?? [];
+  return command.replace('PACKAGE', packageName);
+}
+
+const installers: readonly (readonly [string, string])[] = [
+  ['debian', 'apt-get install PACKAGE'],
+  ['ubuntu', 'apt-get install PACKAGE'],
+  ['alpine', 'apk add PACKAGE'],
+  ['fedora', 'dnf install PACKAGE'],
+  ['rhel', 'dnf install PACKAGE'],
+  ['suse', 'zypper install PACKAGE'],
+  ['arch', 'pacman -S PACKAGE'],
+];
