@@ -7,6 +7,7 @@ import type {
   InstalledTmux,
   LocatedPane,
   MemberTmux,
+  PaneStreams,
   ServerChange,
   TargetProcess,
 } from './member-tmux.ts';
