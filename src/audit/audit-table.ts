@@ -172,14 +172,25 @@ function visible(to: AuditVisibility | null): SQL | undefined {
   return or(asActor, asTarget) ?? sql`false`;
 }
 
-/** What somebody else wrote into the JSON columns is not trusted to have the shape that we write. */
+/**
+ * What somebody else wrote into the JSON columns is not trusted to have the shape that we write. It
+ * is not shown, and the fact that stands in its place makes the row one whose hash is wrong.
+ */
 function sealedRow(stored: Stored): SealedRow {
   const { code, before, after, survivors, facts } = stored;
   const columns = storedColumns.safeParse({ code, before, after, survivors, facts });
   return {
     ...stored,
-    ...(columns.data ?? { code: null, before: null, after: null, survivors: null, facts: null }),
+    ...(columns.data ?? unreadable),
     previous: stored.previous.toString('hex'),
     hash: stored.hash.toString('hex'),
   };
 }
+
+const unreadable = {
+  code: null,
+  before: null,
+  after: null,
+  survivors: null,
+  facts: { unreadable: true },
+};
