@@ -18,6 +18,7 @@ export class OutputLog {
   #epoch: number;
   #epochStart = 0;
   #end = 0;
+  #seen = false;
 
   constructor(limit: number, epochs: Epochs) {
     this.#limit = limit;
@@ -39,7 +40,13 @@ export class OutputLog {
     return Math.max(this.#epochStart, this.#end - this.#limit);
   }
 
+  /** Whether this epoch holds the beginning of a character: then what `carryBefore` says is whole. */
+  get seen(): boolean {
+    return this.#seen;
+  }
+
   append(data: Uint8Array): void {
+    this.#seen ||= data.some((byte) => byte < 0x80 || byte >= 0xc0);
     const kept = data.length > this.#limit ? data.subarray(data.length - this.#limit) : data;
     this.#end += data.length - kept.length;
     this.#grow(kept.length);
@@ -69,6 +76,7 @@ export class OutputLog {
     if (this.#broken.size > 16 && !oldest.done) this.#broken.delete(oldest.value);
     this.#epoch = this.#epochs.next();
     this.#epochStart = this.#end;
+    this.#seen = false;
   }
 
   cursor(offset: number, epoch: number = this.#epoch): string {
@@ -81,11 +89,16 @@ export class OutputLog {
    */
   locate(cursor: OutputCursor): number | PaneGapReason {
     if (cursor.run !== this.#epochs.run) return 'SERVICE_RESTARTED';
-    if (cursor.epoch !== this.#epoch) return this.#broken.get(cursor.epoch) ?? 'RECONNECTED';
+    if (cursor.epoch !== this.#epoch) return this.reasonOf(cursor.epoch);
     if (cursor.offset < this.#epochStart || cursor.offset > this.#end) {
       throw new RangeError('`after` is no cursor of this pane. Use one that an event carried.');
     }
     return cursor.offset < this.start ? 'LOG_TRIMMED' : cursor.offset;
+  }
+
+  /** Why a past epoch came to its end. */
+  reasonOf(epoch: number): PaneGapReason {
+    return this.#broken.get(epoch) ?? 'RECONNECTED';
   }
 
   #copy(from: number, to: number): Buffer {
