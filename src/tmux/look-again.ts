@@ -13,8 +13,9 @@ export async function lookAgain(
   ref: ServerRef,
   expected: Generation,
 ): Promise<ServerView> {
+  const since = tmux.clock.now();
   const listing = await tmux.refresh();
-  if (!wasLookedAt(listing)) {
+  if (!wasLookedAt(listing, since)) {
     const { reason, nextAttemptAt, detail } = listing.status;
     throw new ListingUnknownError(reason, nextAttemptAt, detail);
   }

@@ -1,6 +1,7 @@
 import type { Held } from '../concurrency/keyed-mutex.ts';
 import { escapeText } from '../escape.ts';
 import {
+  ListingUnknownError,
   NotFoundError,
   OperationInProgressError,
   OutcomeUnknownError,
@@ -19,7 +20,9 @@ import type {
   RestartPaneResult,
   ServerView,
 } from './model.ts';
+import { askDescription } from './restoration.ts';
 import { serverLabel, stateOf } from './server-state.ts';
+import { type ProcessId, survivorsAmong } from './survivors.ts';
 import { workingDirectory } from './working-directory.ts';
 
 /**
@@ -51,10 +54,11 @@ export async function prepareRestartPane(
     refuseSilent(server);
     const located = tmux.locatePane(pane);
     const directory = await workingDirectory(tmux, located);
+    const processes = await processesOf(tmux, located);
     return {
       before: stateOf(server),
       targetLabel: `${serverLabel(server)} ${paneLabel(located)}`,
-      run: () => respawn(tmux, pane, located, directory),
+      run: () => respawn(tmux, pane, located, { directory, processes }),
       [Symbol.dispose]: () => held[Symbol.dispose](),
     };
   } catch (error) {
@@ -99,11 +103,33 @@ function refuseSilent(server: ServerView): void {
   if (server.status !== 'RUNNING' || server.listing.state !== 'FRESH') throw unknownServer(server);
 }
 
+interface Before {
+  /** As hex. */
+  readonly directory: string;
+  readonly processes: readonly ProcessId[];
+}
+
+/** What lives in the pane, so that what outlives it can be named. @throws ListingUnknownError */
+async function processesOf(
+  tmux: MemberTmux,
+  { server, pane }: LocatedPane,
+): Promise<readonly ProcessId[]> {
+  const described = await askDescription(tmux, server);
+  if ('description' in described) {
+    return described.description.processes.filter((process) => process.pane === pane.pane);
+  }
+  throw new ListingUnknownError(
+    described.reason ?? null,
+    null,
+    `what runs in the pane can't be seen (${described.failure})`,
+  );
+}
+
 async function respawn(
   tmux: MemberTmux,
   ref: PaneRef,
   { server, target, pane }: LocatedPane,
-  directory: string,
+  { directory, processes }: Before,
 ): Promise<RestartPaneResult> {
   let doubt: HelperError | undefined;
   let refused: string | undefined;
@@ -111,7 +137,7 @@ async function respawn(
     const { failure } = await tmux.helper.act(
       `respawn-pane ${serverWords(target)} pane=${pane.pane} panepid=${pane.pid} dir=${directory}`,
     );
-    if (failure?.code === 'ESTALE') throw await whyStale(tmux, ref);
+    if (failure?.code === 'ESTALE' || failure?.code === 'ENOENT') throw await whyStale(tmux, ref);
     if (failure?.code === 'ENOCWD') {
       throw new WorkingDirectoryMissingError(pathOf(directory), escapeText(failure.detail));
     }
@@ -132,7 +158,13 @@ async function respawn(
       { cause: doubt },
     );
   }
-  return { pane: now === undefined ? null : ref, after: state, survivors: [] };
+  const survivors = await survivorsAmong(tmux, processes);
+  if (survivors === undefined) {
+    throw new OutcomeUnknownError(
+      `%${ref.pane} was restarted; whether programs of before live on could not be seen.`,
+    );
+  }
+  return { pane: now === undefined ? null : ref, after: state, survivors };
 }
 
 /** The guard inside tmux said no, so nothing was touched. */

@@ -6,11 +6,14 @@ import type { NotRestored, Reason, RestartServerRequest, ServerView } from './mo
 import type { RestorePlan } from './plan-writer.ts';
 import { emptyPlan, restorePlan } from './restore-plan.ts';
 import { DescriptionError, readDescription, type ServerDescription } from './server-description.ts';
+import type { ProcessId } from './survivors.ts';
 
 /** What a restart makes again, and what it already knows that it can't. */
 export interface Restoration {
   readonly plan: RestorePlan;
   readonly notRestored: readonly NotRestored[];
+  /** What lives in the panes now, to see later what of it lives on. */
+  readonly processes: readonly ProcessId[];
 }
 
 export type Described =
@@ -76,13 +79,14 @@ export function restorationOf(
   for (const pane of commands.keys()) {
     if (!panes.has(pane)) notRestored.push({ what: 'command', detail: `%${pane} is not restored` });
   }
-  if (description === undefined) return { plan: emptyPlan(), notRestored };
+  const processes = description?.processes.filter(({ ticks }) => ticks !== '') ?? [];
+  if (description === undefined) return { plan: emptyPlan(), notRestored, processes };
   const plan = restorePlan(description, {
     commands,
     fromVersion: server.version ?? installed.version,
     toVersion: installed.version,
   });
-  return { plan, notRestored };
+  return { plan, notRestored, processes };
 }
 
 /**

@@ -6,6 +6,7 @@ import type { InstalledTmux, MemberTmux } from './member-tmux.ts';
 import type { NotRestored, RestartServerResult, ServerRef, ServerView } from './model.ts';
 import type { Restoration } from './restoration.ts';
 import { stateOf, wasLookedAt } from './server-state.ts';
+import { survivorsAmong } from './survivors.ts';
 
 /**
  * The second half of a restart: the old server has ended, that is proven. What comes back says what
@@ -20,12 +21,33 @@ export async function startServer(
   restoration: Restoration,
   ended: Ended,
 ): Promise<RestartServerResult> {
+  const made = await startOn(tmux, old, installed, restoration, ended);
+  const survivors = await survivorsAmong(tmux, restoration.processes);
+  await tmux.refresh();
+  const server = tmux.server(old.ref) ?? tmux.absentServer(old.ref);
+  return {
+    server,
+    after: stateOf(server),
+    survivors: survivors ?? [],
+    notRestored:
+      survivors === undefined
+        ? [...made, { what: 'survivors', detail: 'nobody could look at what lives on' }]
+        : made,
+  };
+}
+
+/** Gives what was not restored. */
+async function startOn(
+  tmux: MemberTmux,
+  old: ServerView,
+  installed: InstalledTmux,
+  restoration: Restoration,
+  ended: Ended,
+): Promise<readonly NotRestored[]> {
   const { ref } = old;
   if (ended === 'taken') {
     tmux.writeThrough(ref, { kind: 'touched' });
-    return await result(tmux, old, [
-      { what: 'everything', detail: 'another server was started on its path meanwhile' },
-    ]);
+    return [{ what: 'everything', detail: 'another server was started on its path meanwhile' }];
   }
   tmux.writeThrough(ref, { kind: 'ended' });
   await sweep(tmux, ref);
@@ -43,22 +65,19 @@ export async function startServer(
   }
   const started = startedRow(answer);
   if (started === undefined) {
-    const why = answer.failure
-      ? `${answer.failure.code}: ${answer.failure.detail}`
-      : 'the helper named no new server';
-    return await result(tmux, old, [
-      { what: 'everything', detail: `no new server could be started (${escapeText(why)})` },
-    ]);
+    // Whether there is one all the same is for the look that follows.
+    tmux.writeThrough(ref, { kind: 'touched' });
+    const { code, detail } = answer.failure ?? {
+      code: 'EMALFORMED',
+      detail: 'no new server named',
+    };
+    return [{ what: 'everything', detail: `starting failed (${code}: ${escapeText(detail)})` }];
   }
   tmux.writeThrough(ref, { kind: 'started', ...started });
   const troubles = answer.rows.flatMap(([kind, line, what, detail]) =>
     kind === 'trouble' ? [trouble(subjects[Number(line) - 1], what, detail)] : [],
   );
-  return await result(tmux, old, [
-    ...restoration.notRestored,
-    ...restoration.plan.notRestored,
-    ...troubles,
-  ]);
+  return [...restoration.notRestored, ...restoration.plan.notRestored, ...troubles];
 }
 
 function startedRow({ rows }: HelperAnswer) {
@@ -89,29 +108,18 @@ async function afterDoubt(
   tmux: MemberTmux,
   old: ServerView,
   cause: HelperError,
-): Promise<RestartServerResult> {
+): Promise<readonly NotRestored[]> {
   tmux.writeThrough(old.ref, { kind: 'touched' });
+  const since = tmux.clock.now();
   const listing = await tmux.refresh();
   const now = tmux.server(old.ref);
-  if (!wasLookedAt(listing) || (now !== undefined && now.status === 'UNKNOWN')) {
+  if (!wasLookedAt(listing, since) || (now !== undefined && now.status === 'UNKNOWN')) {
     throw new OutcomeUnknownError(
       'The old server has ended; whether a new one was started, and what it holds, could not be seen. Look again.',
       { cause },
     );
   }
-  return await result(tmux, old, [
-    { what: 'what was not reported', detail: `the helper went silent (${cause.message})` },
-  ]);
-}
-
-async function result(
-  tmux: MemberTmux,
-  old: ServerView,
-  notRestored: readonly NotRestored[],
-): Promise<RestartServerResult> {
-  await tmux.refresh();
-  const server = tmux.server(old.ref) ?? tmux.absentServer(old.ref);
-  return { server, after: stateOf(server), survivors: [], notRestored };
+  return [{ what: 'what was not reported', detail: `the helper went silent (${cause.message})` }];
 }
 
 /** The file stays behind after every kind of end; a new server would take it over, but it may not come. */
