@@ -34,7 +34,7 @@ import {
 import type { Journal } from './journal.ts';
 import type { AuditEntry, AuditEvent } from './record.ts';
 import type { SealedRow } from './row.ts';
-import { auditChannel, TableWriter } from './table-writer.ts';
+import { auditChannel, type TableWriter } from './table-writer.ts';
 import { ChainWriter, type Head, unavailable } from './writer.ts';
 
 const headEveryRows = 100;
@@ -68,6 +68,7 @@ export class ChainAudit implements Audit {
     readonly keys: ChainKeys;
     readonly bootId: string;
     readonly journal: Journal;
+    readonly table: TableWriter;
     readonly database: Database;
     readonly log: Log;
     readonly head: Head;
@@ -75,7 +76,7 @@ export class ChainAudit implements Audit {
     readonly withinMs: number;
     readonly pollMs: number;
   }) {
-    const { chain, keys, journal, database, log, clock, withinMs } = parts;
+    const { chain, keys, journal, table, database, log, clock, withinMs } = parts;
     this.#stateDir = parts.stateDir;
     this.#chain = chain;
     this.#keys = keys;
@@ -86,7 +87,6 @@ export class ChainAudit implements Audit {
     this.#withinMs = withinMs;
     this.#headNoted = parts.head.sequence;
     const { head, bootId } = parts;
-    const table = new TableWriter(database, chain, withinMs, clock);
     const stored = () => this.#rowsStored();
     this.#writer = new ChainWriter({
       ...{ chain, keys, journal, table, log, head, bootId, withinMs, clock, stored },

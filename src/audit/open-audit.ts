@@ -7,6 +7,7 @@ import { type ChainKeys, genesis, readChainKeys, readInstanceId, sameHash } from
 import { keepHead, readHeads } from './head.ts';
 import { Journal, type JournalOptions } from './journal.ts';
 import { canonicalText, type SealedRow } from './row.ts';
+import { TableWriter } from './table-writer.ts';
 import { type Head, readBootId } from './writer.ts';
 
 export interface OpenAuditOptions extends JournalOptions {
@@ -22,7 +23,7 @@ export interface OpenAuditOptions extends JournalOptions {
  * ended, puts into the table what only the journal has, and raises an alarm about everything that
  * should not be. It opens also when nothing can be written: then acts are refused, and reads go on.
  *
- * @throws AuditKeyError, DatabaseUnavailableError
+ * @throws AuditKeyError, DatabaseUnavailableError; ChainTakenError while another process writes it
  */
 export async function openAudit(
   stateDir: string,
@@ -35,39 +36,32 @@ export async function openAudit(
     readChainKeys(stateDir),
     readBootId(),
   ]);
+  const clock = options.clock ?? systemClock;
+  const withinMs = options.withinMs ?? 1_800;
+  await using parts = new AsyncDisposableStack();
+  const table = parts.use(new TableWriter(database, chain, withinMs, clock));
+  await table.takeChain();
   const stored = await lastRow(database.drizzle, chain);
-  const journal = await Journal.open(stateDir, options);
-  try {
-    const found = await findEnd(journal, chain, keys, stored);
-    const audit = new ChainAudit({
-      stateDir,
-      chain,
-      keys,
-      bootId,
-      journal,
-      database,
-      log,
-      head: found.head,
-      clock: options.clock ?? systemClock,
-      withinMs: options.withinMs ?? 1_800,
-      pollMs: options.pollMs ?? 3_000,
+  const journal = parts.use(await Journal.open(stateDir, options));
+  const found = await findEnd(journal, chain, keys, stored);
+  const audit = new ChainAudit({
+    ...{ stateDir, chain, keys, bootId, journal, table, database, log, clock, withinMs },
+    head: found.head,
+    pollMs: options.pollMs ?? 3_000,
+  });
+  for (const message of journal.findings)
+    audit.alarm({
+      code: 'AUDIT_JOURNAL_FOUND',
+      message,
+      remedy: 'Look at the disk of the state directory.',
     });
-    for (const message of journal.findings)
-      audit.alarm({
-        code: 'AUDIT_JOURNAL_FOUND',
-        message,
-        remedy: 'Look at the disk of the state directory.',
-      });
-    for (const message of found.alarms) audit.alarm({ code: 'AUDIT_CHAIN', message, remedy });
-    for (const message of await contradictedHeads(stateDir, chain, keys, found, database))
-      audit.alarm({ code: 'AUDIT_CUT', message, remedy });
-    if (found.damage !== undefined) audit.refuse(new Error(found.damage));
-    await audit.begin(found.missing);
-    return audit;
-  } catch (error) {
-    await journal[Symbol.asyncDispose]();
-    throw error;
-  }
+  for (const message of found.alarms) audit.alarm({ code: 'AUDIT_CHAIN', message, remedy });
+  for (const message of await contradictedHeads(stateDir, chain, keys, found, database))
+    audit.alarm({ code: 'AUDIT_CUT', message, remedy });
+  if (found.damage !== undefined) audit.refuse(new Error(found.damage));
+  await audit.begin(found.missing);
+  parts.move();
+  return audit;
 }
 
 const remedy =

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Client } from 'pg';
-import { type Clock, systemClock } from '../concurrency/clock.ts';
+import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
 import { insertRows, rowsOfChain } from './audit-table.ts';
 import { insertClaim, releaseClaim, storeAnswer } from './idempotency-table.ts';
@@ -33,6 +33,24 @@ export class TableWriter implements AsyncDisposable {
     this.#chain = chain;
     this.#withinMs = withinMs;
     this.#clock = clock;
+  }
+
+  /**
+   * Takes the chain, before anything of it is touched. The session of a process that was just
+   * killed may still hold it for a moment.
+   * @throws ChainTakenError
+   */
+  async takeChain(patienceMs = 5_000): Promise<void> {
+    const end = this.#clock.monotonic() + patienceMs;
+    for (;;) {
+      try {
+        await this.#connection(new AbortController().signal);
+        return;
+      } catch (error) {
+        if (!(error instanceof ChainTakenError) || this.#clock.monotonic() > end) throw error;
+        await sleep(100, this.#clock);
+      }
+    }
   }
 
   /**
