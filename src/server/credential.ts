@@ -1,0 +1,48 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Authentication } from '../auth/authentication.ts';
+import type { Viewer } from '../auth/viewer.ts';
+import type { Config } from '../config.ts';
+import { isLoopback } from './origin.ts';
+
+/** Who shows which credential. */
+export type Authenticator = Pick<Authentication, 'apiKey' | 'session' | 'redeemSignInLink'>;
+
+/** A browser must send this with every request that it authorises by cookie; other sites can't. */
+export const csrfHeader = 'x-muxwarden-csrf';
+
+export type Shown =
+  | { readonly kind: 'bearer'; readonly key: string }
+  | { readonly kind: 'cookie'; readonly token: string };
+
+/** The cookie of this installation; undefined where a browser session would not be safe. */
+export function cookieName(config: Config, publicUrl: string): string | undefined {
+  if (publicUrl.startsWith('https:')) return '__Host-muxwarden';
+  return isLoopback(config.host) ? 'muxwarden' : undefined;
+}
+
+/** What a request shows. A key goes before a cookie. */
+export function shown(headers: IncomingHttpHeaders, cookie: string | undefined): Shown | undefined {
+  const key = bearer(headers.authorization);
+  if (key !== undefined) return { kind: 'bearer', key };
+  if (cookie === undefined) return undefined;
+  for (const pair of (headers.cookie ?? '').split(';')) {
+    const [name, value] = pair.trim().split('=', 2);
+    if (name === cookie && value) return { kind: 'cookie', token: value };
+  }
+  return undefined;
+}
+
+export function bearer(header: unknown): string | undefined {
+  if (typeof header !== 'string') return undefined;
+  return /^Bearer +(\S{1,512})$/i.exec(header.trim())?.[1];
+}
+
+export function authenticate(
+  authenticator: Authenticator,
+  credential: Shown | undefined,
+): Promise<Viewer | undefined> {
+  if (credential === undefined) return Promise.resolve(undefined);
+  return credential.kind === 'bearer'
+    ? authenticator.apiKey(credential.key)
+    : authenticator.session(credential.token);
+}

@@ -1,0 +1,78 @@
+import type { IncomingMessage } from 'node:http';
+import type { BlockList } from 'node:net';
+import type { Viewer } from '../auth/viewer.ts';
+import type { Logger } from '../log.ts';
+import { type Authenticator, authenticate, csrfHeader, shown } from './credential.ts';
+import type { KeptAnswers } from './kept-answers.ts';
+import { addressOf, type Origins } from './origin.ts';
+import type { Parts } from './request-context.ts';
+import type { SubscriptionCount } from './subscription-count.ts';
+import type { Yoga } from './yoga.ts';
+
+/** What everything that takes requests shares. */
+export interface Door {
+  readonly parts: Parts;
+  readonly yoga: Yoga;
+  readonly authenticator: Authenticator;
+  readonly origins: Origins;
+  /** Undefined where a browser session would not be safe. */
+  readonly cookie: string | undefined;
+  readonly trusted: BlockList;
+  readonly subscriptions: SubscriptionCount;
+  readonly kept: KeptAnswers;
+  readonly draining: AbortSignal;
+  readonly logger: Logger;
+}
+
+export interface Refusal {
+  readonly status: 401 | 403;
+  readonly code: 'UNAUTHENTICATED' | 'FORBIDDEN';
+  readonly message: string;
+}
+
+/** The refusal of a request that comes through a page of another site; undefined: it may go on. */
+export function refuseOrigin({ origins }: Door, request: IncomingMessage): Refusal | undefined {
+  const { host, origin } = request.headers;
+  if (!origins.allowsHost(host))
+    return forbidden('This host name is not one of ours. Set MUXWARDEN_ALLOWED_HOSTS.');
+  if (origin !== undefined && !origins.allowsOrigin(origin, host))
+    return forbidden('This origin is not allowed. Set MUXWARDEN_ALLOWED_ORIGINS.');
+  return undefined;
+}
+
+/** Who asks, or why that is not known. A cookie counts only with the CSRF header and an Origin. */
+export async function admit(door: Door, request: IncomingMessage): Promise<Viewer | Refusal> {
+  const { headers } = request;
+  const credential = shown(headers, door.cookie);
+  if (credential?.kind === 'cookie') {
+    if (headers[csrfHeader] !== '1')
+      return forbidden(`A request with a cookie needs the header \`${csrfHeader}: 1\`.`);
+    if (headers.origin === undefined)
+      return forbidden('A request with a cookie needs an Origin header.');
+  }
+  return (await authenticate(door.authenticator, credential)) ?? unauthenticated;
+}
+
+export function isRefusal(outcome: Viewer | Refusal): outcome is Refusal {
+  return 'status' in outcome;
+}
+
+export function clientAddress({ trusted }: Door, request: IncomingMessage): string | null {
+  const forwarded = request.headers['x-forwarded-for'];
+  return addressOf(
+    request.socket.remoteAddress,
+    Array.isArray(forwarded) ? forwarded.join(',') : forwarded,
+    trusted,
+  );
+}
+
+const unauthenticated: Refusal = {
+  status: 401,
+  code: 'UNAUTHENTICATED',
+  message:
+    'Who are you? Send `Authorization: Bearer mw_…` with a key that is valid, or sign in again.',
+};
+
+function forbidden(message: string): Refusal {
+  return { status: 403, code: 'FORBIDDEN', message };
+}

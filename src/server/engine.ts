@@ -1,0 +1,98 @@
+import {
+  type DocumentNode,
+  type ExecutionArgs,
+  type ExecutionResult,
+  execute as executeOperation,
+  GraphQLError,
+  type GraphQLSchema,
+  getOperationAST,
+  parse as parseDocument,
+  type Source,
+  subscribe as subscribeTo,
+  type ValidationRule,
+  validate as validateDocument,
+} from 'graphql';
+import type { Context } from '../resolvers/context.ts';
+import { overLimit } from './limits.ts';
+import { type SubscriptionCount, untilEnded } from './subscription-count.ts';
+
+/** What a transport hands to the engine as context: the resolvers' context, made when it is needed. */
+export interface OperationContext {
+  readonly operation: Context;
+}
+
+/**
+ * How a document is read, checked and run, whichever transport brought it: with the token limit,
+ * without suggestions, and with the limits of limits.ts before any field runs.
+ */
+export function engine(maxTokens: number, subscriptions: SubscriptionCount) {
+  return {
+    parse: (source: string | Source) => parseDocument(source, { maxTokens }),
+
+    validate: (schema: GraphQLSchema, document: DocumentNode, rules?: readonly ValidationRule[]) =>
+      validateDocument(schema, document, rules, { hideSuggestions: true }),
+
+    execute(args: ExecutionArgs): ExecutionResult | Promise<ExecutionResult> {
+      return refused(args) ?? executeOperation(executionArgs(args));
+    },
+
+    async subscribe(
+      args: ExecutionArgs,
+    ): Promise<ExecutionResult | AsyncGenerator<ExecutionResult, void, void>> {
+      const refusal = refused(args);
+      if (refusal !== undefined) return refusal;
+      const { viewer, signal } = operationOf(args.contextValue);
+      let close: () => void;
+      try {
+        close = subscriptions.open(viewer.member.id);
+      } catch (error) {
+        return { errors: [asGraphQLError(error)] };
+      }
+      try {
+        const events = await subscribeTo(executionArgs(args));
+        if (Symbol.asyncIterator in events) return untilEnded(events, signal, close);
+        close();
+        return events;
+      } catch (error) {
+        close();
+        throw error;
+      }
+    },
+  };
+}
+
+function refused(args: ExecutionArgs): ExecutionResult | undefined {
+  const { schema, document, operationName, variableValues } = args;
+  const operation = getOperationAST(document, operationName);
+  if (operation === undefined || operation === null) {
+    const message =
+      operationName == null
+        ? 'The document holds several operations. Say which one by `operationName`.'
+        : 'The document has no operation of that name.';
+    return { errors: [new GraphQLError(message)] };
+  }
+  const { config } = operationOf(args.contextValue);
+  const refusal = overLimit(config, schema, document, operation, variableValues ?? {});
+  return refusal === undefined ? undefined : { errors: [asGraphQLError(refusal)] };
+}
+
+function executionArgs(args: ExecutionArgs): ExecutionArgs {
+  const { schema, document, operationName, variableValues } = args;
+  const contextValue = operationOf(args.contextValue);
+  return { schema, document, operationName, variableValues, contextValue, hideSuggestions: true };
+}
+
+/** The resolvers' context in what a transport handed over. */
+export function operationOf(contextValue: unknown): Context {
+  if (!isOperationContext(contextValue)) throw new Error('an operation without its context');
+  return contextValue.operation;
+}
+
+function isOperationContext(value: unknown): value is OperationContext {
+  return typeof value === 'object' && value !== null && 'operation' in value;
+}
+
+function asGraphQLError(error: unknown): GraphQLError {
+  const cause = error instanceof Error ? error : new Error(String(error));
+  return new GraphQLError(cause.message, { originalError: cause });
+}

@@ -1,0 +1,173 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { Viewer } from '../auth/viewer.ts';
+import type { RequestErrorCode } from '../resolvers/request-error.ts';
+import { BodyTooLargeError, readBody } from './body.ts';
+import { csrfHeader } from './credential.ts';
+import { admit, clientAddress, type Door, isRefusal, refuseOrigin } from './door.ts';
+import { maskError, refusalBody } from './errors.ts';
+import { authorityOf } from './kept-answers.ts';
+import { Reads } from './reads.ts';
+import { requestContext } from './request-context.ts';
+import { head, send } from './respond.ts';
+
+/**
+ * POST /graphql with application/json: the one way in over HTTP, for queries, mutations and, with
+ * `Accept: text/event-stream`, subscriptions. Everything else is refused before it is parsed, and
+ * every refusal is a GraphQL answer too.
+ */
+export async function answerGraphQL(
+  door: Door,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const requestId = randomUUID();
+  const { method, headers } = request;
+  const answer: OutgoingHttpHeaders = { 'x-request-id': requestId };
+  const refuse = (
+    status: number,
+    code: RequestErrorCode,
+    message: string,
+    more: OutgoingHttpHeaders = {},
+  ) => {
+    // Not read to its end, so the connection can't be used for another request.
+    if (!request.complete) answer.connection = 'close';
+    send(response, status, refusalBody(code, message, requestId), {
+      'content-type': 'application/json; charset=utf-8',
+      ...answer,
+      ...more,
+    });
+  };
+  const foreign = refuseOrigin(door, request);
+  if (foreign !== undefined) return refuse(foreign.status, foreign.code, foreign.message);
+  if (headers.origin !== undefined && door.origins.isForeign(headers.origin)) {
+    answer['access-control-allow-origin'] = headers.origin;
+    answer['access-control-expose-headers'] = 'x-request-id';
+    answer.vary = 'Origin';
+  }
+  if (method === 'OPTIONS' && headers['access-control-request-method'] !== undefined)
+    return preflight(response, answer);
+  if (method !== 'POST')
+    return refuse(405, 'BAD_USER_INPUT', 'Use POST with application/json.', { allow: 'POST' });
+  if (!isJson(headers['content-type']))
+    return refuse(415, 'BAD_USER_INPUT', 'The content type is application/json, in UTF-8.');
+  if (door.draining.aborted)
+    return refuse(503, 'RATE_LIMITED', 'The service is stopping. Try again in a moment.', {
+      'retry-after': '1',
+    });
+  const viewer = await admit(door, request);
+  if (isRefusal(viewer))
+    return refuse(viewer.status, viewer.code, viewer.message, {
+      ...(viewer.status === 401 ? { 'www-authenticate': 'Bearer realm="muxwarden"' } : {}),
+    });
+  const { maxBodyBytes } = door.parts.config;
+  let body: string;
+  try {
+    body = (await readBody(request, maxBodyBytes)).toString();
+  } catch (error) {
+    if (!(error instanceof BodyTooLargeError)) return;
+    return refuse(413, 'BAD_USER_INPUT', `The body has at most ${maxBodyBytes} bytes.`);
+  }
+  try {
+    await run(door, request, response, viewer, body, requestId, answer);
+  } catch (error) {
+    const { message } = maskError(error, requestId, door.logger);
+    if (response.headersSent) response.destroy();
+    else refuse(500, 'INTERNAL_SERVER_ERROR', message);
+  }
+}
+
+async function run(
+  door: Door,
+  request: IncomingMessage,
+  response: ServerResponse,
+  viewer: Viewer,
+  body: string,
+  requestId: string,
+  answer: OutgoingHttpHeaders,
+): Promise<void> {
+  const accept = request.headers.accept ?? '*/*';
+  const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
+  const kept = await door.kept.get(key);
+  if (kept !== undefined)
+    return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
+  const gone = new AbortController();
+  response.once('close', () => gone.abort());
+  if (response.destroyed) gone.abort();
+  const reads = new Reads(door.parts);
+  const operation = requestContext(reads.through(door.parts), {
+    viewer,
+    requestId,
+    address: clientAddress(door, request),
+    userAgent: request.headers['user-agent']?.slice(0, 512) ?? null,
+    signal: gone.signal,
+    draining: door.draining,
+  });
+  const result = await door.yoga.fetch(
+    'http://localhost/graphql',
+    { method: 'POST', headers: { accept, 'content-type': 'application/json' }, body },
+    { operation, failed: () => reads.spoil() },
+  );
+  const contentType = result.headers.get('content-type') ?? 'application/json; charset=utf-8';
+  if (contentType.startsWith('text/event-stream'))
+    return await streamBody(response, result, { 'content-type': contentType, ...answer });
+  const bytes = Buffer.from(await result.text());
+  if (result.status === 200) door.kept.keep(key, { contentType, body: bytes, reads });
+  send(response, result.status, bytes, { 'content-type': contentType, ...answer });
+}
+
+/** Reads on only when the connection took what was read, so a slow reader holds back its source. */
+async function streamBody(
+  response: ServerResponse,
+  { body, status }: Response,
+  headers: OutgoingHttpHeaders,
+): Promise<void> {
+  const reader = body?.getReader();
+  if (reader === undefined) return;
+  // What a source says about being left concerns nobody.
+  const leave = () => {
+    void reader.cancel().catch(() => undefined);
+  };
+  response.once('close', leave);
+  if (response.destroyed) return leave();
+  head(response, status, { ...headers, 'x-accel-buffering': 'no' });
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done || response.destroyed) break;
+    if (!response.write(value)) {
+      const either = new AbortController();
+      const { signal } = either;
+      await Promise.race([
+        once(response, 'drain', { signal }),
+        once(response, 'close', { signal }),
+      ]).finally(() => either.abort());
+    }
+  }
+  response.off('close', leave);
+  if (response.destroyed) leave();
+  response.end();
+}
+
+function preflight(response: ServerResponse, answer: OutgoingHttpHeaders): void {
+  const allowed = answer['access-control-allow-origin'] !== undefined;
+  head(response, 204, {
+    ...answer,
+    ...(allowed
+      ? {
+          'access-control-allow-methods': 'POST',
+          'access-control-allow-headers': `authorization, content-type, ${csrfHeader}`,
+          'access-control-max-age': '600',
+        }
+      : {}),
+  });
+  response.end();
+}
+
+function isJson(contentType: string | undefined): boolean {
+  const [type, ...parameters] = (contentType ?? '').toLowerCase().split(';');
+  return (
+    type?.trim() === 'application/json' &&
+    parameters.every((parameter) => /^\s*charset="?utf-8"?\s*$/.test(parameter))
+  );
+}

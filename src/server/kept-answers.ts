@@ -1,0 +1,87 @@
+import type { Viewer } from '../auth/viewer.ts';
+import type { Reads } from './reads.ts';
+
+export interface KeptAnswer {
+  readonly contentType: string;
+  readonly body: Buffer;
+  readonly reads: Reads;
+}
+
+/**
+ * Answers that may be given again, by what was asked and by whom. The authority of the viewer is in
+ * the key as a whole, so no viewer ever gets another's answer; `Reads` says whether it still holds.
+ * Bounded in number and bytes; the one that was used longest ago goes first.
+ */
+export class KeptAnswers {
+  readonly #answers = new Map<string, KeptAnswer>();
+  readonly #mostAnswers: number;
+  readonly #mostBytes: number;
+  #bytes = 0;
+
+  constructor(mostAnswers = 256, mostBytes = 32 << 20) {
+    this.#mostAnswers = mostAnswers;
+    this.#mostBytes = mostBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get size(): number {
+    return this.#answers.size;
+  }
+
+  /** The answer, when all that it was made of is still the same. */
+  async get(key: string): Promise<KeptAnswer | undefined> {
+    const answer = this.#answers.get(key);
+    if (answer === undefined) return undefined;
+    if (!(await answer.reads.areUnchanged())) {
+      if (this.#answers.get(key) === answer) this.#drop(key, answer);
+      return undefined;
+    }
+    if (this.#answers.delete(key)) this.#answers.set(key, answer);
+    return answer;
+  }
+
+  keep(key: string, answer: KeptAnswer): void {
+    if (!answer.reads.canBeKept || weight(key, answer) > this.#mostBytes / 8) return;
+    const before = this.#answers.get(key);
+    if (before !== undefined) this.#drop(key, before);
+    this.#answers.set(key, answer);
+    this.#bytes += weight(key, answer);
+    for (const [oldest, old] of this.#answers) {
+      if (this.#answers.size <= this.#mostAnswers && this.#bytes <= this.#mostBytes) break;
+      this.#drop(oldest, old);
+    }
+  }
+
+  #drop(key: string, answer: KeptAnswer): void {
+    this.#answers.delete(key);
+    this.#bytes -= weight(key, answer);
+  }
+}
+
+const authorities = new WeakMap<Viewer, string>();
+
+/** Everything about a viewer that an answer may depend on. */
+export function authorityOf(viewer: Viewer): string {
+  let authority = authorities.get(viewer);
+  if (authority === undefined) {
+    const { member, scopes, memberIds, via, credentialId, madeByAdmin, expiresAt } = viewer;
+    authority = JSON.stringify([
+      { ...member },
+      [...scopes],
+      memberIds === null ? null : [...memberIds],
+      via,
+      credentialId,
+      madeByAdmin,
+      expiresAt,
+    ]);
+    authorities.set(viewer, authority);
+  }
+  return authority;
+}
+
+function weight(key: string, { body }: KeptAnswer): number {
+  return key.length * 2 + body.length + 512;
+}

@@ -1,0 +1,52 @@
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { Fleet } from '../tmux/model.ts';
+
+/** Figures for Prometheus. Labels are routes and status codes: never a name of anybody. */
+export interface Metrics {
+  readonly contentType: string;
+  text(): Promise<string>;
+  answered(route: string, status: number): void;
+}
+
+export function metrics(
+  fleet: Fleet,
+  open: { subscriptions(): number; sockets(): number },
+): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry, prefix: 'muxwarden_' });
+  const requests = new Counter({
+    name: 'muxwarden_http_requests_total',
+    help: 'HTTP requests answered.',
+    labelNames: ['route', 'status'],
+    registers,
+  });
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({
+      name: `muxwarden_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
+  gauge('subscriptions', 'Subscriptions open.', open.subscriptions);
+  gauge('websockets', 'WebSockets open.', open.sockets);
+  gauge(
+    'live_sockets',
+    'tmux sockets that a server listens on.',
+    () => fleet.figures().liveSockets,
+  );
+  gauge(
+    'orphaned_sockets',
+    'tmux sockets that nobody listens on.',
+    () => fleet.figures().orphanedSockets,
+  );
+  gauge('helper_calls', 'Helper processes started.', () => fleet.figures().helperCalls);
+  gauge('problems', 'Problems of the installation.', () => fleet.problems().length);
+  return {
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+    answered: (route, status) => requests.inc({ route, status: String(status) }),
+  };
+}

@@ -1,0 +1,128 @@
+import type { Accounts, ApiKey } from '../auth/accounts.ts';
+import type { Member } from '../members/member.ts';
+import type { Fleet, MemberListing } from '../tmux/model.ts';
+import type { Parts } from './request-context.ts';
+
+/**
+ * What an answer was made of. An answer is the same as before exactly when the same viewer sends the
+ * same document and variables, and every value that was read is still the very same object: listings
+ * and the lists of accounts are immutable and replaced as a whole. (Versions would not do: figures
+ * such as `cpuPercent` change without one.) Whatever else is touched - a capture, the audit log, the
+ * installation's figures - makes an answer that is not kept.
+ */
+export class Reads {
+  readonly #fleet: Fleet;
+  readonly #accounts: Accounts;
+  readonly #listings = new Map<string, MemberListing | undefined>();
+  #members: readonly Member[] | undefined;
+  #apiKeys: readonly ApiKey[] | undefined;
+  #spoilt = false;
+
+  constructor({ fleet, accounts }: Parts) {
+    this.#fleet = fleet;
+    this.#accounts = accounts;
+  }
+
+  /** Everything that was read can be compared later. */
+  get canBeKept(): boolean {
+    return !this.#spoilt;
+  }
+
+  spoil(): void {
+    this.#spoilt = true;
+  }
+
+  /** Reads all of it again, as executing the operation would, and compares. */
+  async areUnchanged(): Promise<boolean> {
+    if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
+    if (this.#apiKeys !== undefined && this.#accounts.apiKeys() !== this.#apiKeys) return false;
+    let same = true;
+    await Promise.all(
+      Array.from(this.#listings, async ([memberId, before]) => {
+        if ((await this.#fleet.read(memberId)) !== before) same = false;
+      }),
+    );
+    return same;
+  }
+
+  /** The same parts, which note what is read from them. */
+  through(parts: Parts): Parts {
+    const reads = this;
+    return {
+      config: parts.config,
+      fleet: this.#notingFleet(parts.fleet),
+      accounts: this.#notingAccounts(parts.accounts),
+      get audit() {
+        reads.spoil();
+        return parts.audit;
+      },
+      get reauthentication() {
+        reads.spoil();
+        return parts.reauthentication;
+      },
+      get installation() {
+        reads.spoil();
+        return parts.installation;
+      },
+    };
+  }
+
+  #note(memberId: string, listing: MemberListing | undefined): MemberListing | undefined {
+    if (this.#listings.has(memberId) && this.#listings.get(memberId) !== listing) this.spoil();
+    this.#listings.set(memberId, listing);
+    return listing;
+  }
+
+  #notingFleet(fleet: Fleet): Fleet {
+    const spoil = () => this.spoil();
+    const elsewhere =
+      <Arguments extends unknown[], Result>(call: (...given: Arguments) => Result) =>
+      (...given: Arguments): Result => {
+        spoil();
+        return call(...given);
+      };
+    return {
+      peek: (memberId) => this.#note(memberId, fleet.peek(memberId)),
+      read: async (memberId) => this.#note(memberId, await fleet.read(memberId)),
+      refresh: elsewhere((memberId) => fleet.refresh(memberId)),
+      setAccounts: elsewhere((accounts) => fleet.setAccounts(accounts)),
+      follow: elsewhere((memberIds, signal) => fleet.follow(memberIds, signal)),
+      output: elsewhere((pane, after, signal) => fleet.output(pane, after, signal)),
+      capture: elsewhere((pane, lines, signal) => fleet.capture(pane, lines, signal)),
+      prepareRestartServer: elsewhere((request) => fleet.prepareRestartServer(request)),
+      prepareRestartPane: elsewhere((request) => fleet.prepareRestartPane(request)),
+      look: elsewhere((server) => fleet.look(server)),
+      problems: elsewhere(() => fleet.problems()),
+      figures: elsewhere(() => fleet.figures()),
+      [Symbol.asyncDispose]: elsewhere(() => fleet[Symbol.asyncDispose]()),
+    };
+  }
+
+  #notingAccounts(accounts: Accounts): Accounts {
+    const members = () => {
+      const now = accounts.members();
+      if (this.#members !== undefined && this.#members !== now) this.spoil();
+      this.#members = now;
+      return now;
+    };
+    return {
+      members,
+      member: (id) => {
+        members();
+        return accounts.member(id);
+      },
+      memberByLogin: (login) => {
+        members();
+        return accounts.memberByLogin(login);
+      },
+      apiKeys: () => {
+        const now = accounts.apiKeys();
+        if (this.#apiKeys !== undefined && this.#apiKeys !== now) this.spoil();
+        this.#apiKeys = now;
+        return now;
+      },
+      current: (viewer) => accounts.current(viewer),
+      changed: accounts.changed,
+    };
+  }
+}

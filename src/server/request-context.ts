@@ -1,0 +1,69 @@
+import type { Audit } from '../audit/audit.ts';
+import type { Accounts } from '../auth/accounts.ts';
+import type { Reauthentication } from '../auth/reauthentication.ts';
+import type { Viewer } from '../auth/viewer.ts';
+import type { Config } from '../config.ts';
+import type { Context } from '../resolvers/context.ts';
+import type { Installation } from '../resolvers/installation.ts';
+import type { Fleet } from '../tmux/model.ts';
+
+/** The parts of the service that answers come from. */
+export interface Parts {
+  readonly config: Config;
+  readonly accounts: Accounts;
+  readonly fleet: Fleet;
+  readonly audit: Audit;
+  readonly reauthentication: Reauthentication;
+  readonly installation: Installation;
+}
+
+/** What is known of a request before its operation is. */
+export interface Arrival {
+  readonly viewer: Viewer;
+  readonly requestId: string;
+  readonly address: string | null;
+  readonly userAgent: string | null;
+  readonly signal: AbortSignal;
+  readonly draining: AbortSignal;
+}
+
+/**
+ * The context of one operation. `viewer` is always its present form, since a stream outlives changes
+ * of role; the parts are looked up when they are used, so that who hands them out can notice it.
+ */
+export function requestContext(parts: Parts, arrival: Arrival): Context {
+  return {
+    requestId: arrival.requestId,
+    address: arrival.address,
+    userAgent: arrival.userAgent,
+    signal: arrival.signal,
+    draining: arrival.draining,
+    get viewer() {
+      return parts.accounts.current(arrival.viewer) ?? withoutAuthority(arrival.viewer);
+    },
+    get config() {
+      return parts.config;
+    },
+    get fleet() {
+      return parts.fleet;
+    },
+    get accounts() {
+      return parts.accounts;
+    },
+    get audit() {
+      return parts.audit;
+    },
+    get reauthentication() {
+      return parts.reauthentication;
+    },
+    get installation() {
+      return parts.installation;
+    },
+  };
+}
+
+const nothing: Viewer['scopes'] = new Set();
+
+function withoutAuthority(viewer: Viewer): Viewer {
+  return { ...viewer, scopes: nothing, memberIds: new Set() };
+}

@@ -1,0 +1,162 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Logger } from '../log.ts';
+import { type Authenticator, cookieName } from './credential.ts';
+import { type Door, refuseOrigin } from './door.ts';
+import { answerGraphiQL } from './graphiql.ts';
+import { answerGraphQL } from './graphql-http.ts';
+import { answerHealth, answerReady, type Readiness } from './health.ts';
+import { KeptAnswers } from './kept-answers.ts';
+import { type Metrics, metrics } from './metrics.ts';
+import { origins, trustedProxies } from './origin.ts';
+import type { Parts } from './request-context.ts';
+import { send, sendJson } from './respond.ts';
+import { answerSignIn } from './sign-in.ts';
+import { SubscriptionCount } from './subscription-count.ts';
+import { webSockets } from './websocket.ts';
+import { graphqlYoga } from './yoga.ts';
+
+export interface ServerOptions extends Parts {
+  readonly authenticator: Authenticator;
+  readonly readiness: Readiness;
+  readonly logger: Logger;
+}
+
+export interface RunningServer {
+  /** Where people reach it, without a final slash. */
+  readonly url: string;
+  readonly port: number;
+  /** Streams end with a reason, what runs finishes, sockets close with 1001; after `graceMs` all is cut. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Listens. @throws ListenError that says what to do */
+export async function startServer(options: ServerOptions): Promise<RunningServer> {
+  const { config, logger } = options;
+  const drain = new AbortController();
+  const subscriptions = new SubscriptionCount(config.maxSubscriptionsPerActor);
+  const server = createServer({
+    headersTimeout: 10_000,
+    requestTimeout: 30_000,
+    keepAliveTimeout: 65_000,
+    maxHeaderSize: 16_384,
+  });
+  const port = await listen(server, config.host, config.port);
+  const where = origins(config, port);
+  const door: Door = {
+    parts: options,
+    yoga: graphqlYoga(config.maxTokens, subscriptions, logger),
+    authenticator: options.authenticator,
+    origins: where,
+    cookie: cookieName(config, where.publicUrl),
+    trusted: trustedProxies(config),
+    subscriptions,
+    kept: new KeptAnswers(),
+    draining: drain.signal,
+    logger,
+  };
+  const sockets = webSockets(door);
+  const figures = metrics(options.fleet, {
+    subscriptions: () => subscriptions.total,
+    sockets: () => sockets.size,
+  });
+  const running = new Set<ServerResponse>();
+  server.on('request', (request, response) => {
+    running.add(response);
+    response.once('close', () => running.delete(response));
+    answer(door, options.readiness, figures, request, response).catch((err) => {
+      logger.error({ err }, 'a request failed');
+      response.destroy();
+    });
+  });
+  server.on('upgrade', (request, socket, head) => {
+    if (pathOf(request) === '/graphql') sockets.upgrade(request, socket, head);
+    else socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+  });
+  return {
+    url: where.publicUrl,
+    port,
+    async stop(graceMs) {
+      drain.abort();
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const end = performance.now() + graceMs;
+      while ((running.size > 0 || subscriptions.total > 0) && performance.now() < end) {
+        server.closeIdleConnections();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+      await sockets.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/** The address can't be listened on. */
+export class ListenError extends Error {
+  override readonly name = 'ListenError';
+}
+
+function listen(
+  server: ReturnType<typeof createServer>,
+  host: string,
+  port: number,
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (cause: NodeJS.ErrnoException) => {
+      const what =
+        cause.code === 'EADDRINUSE'
+          ? 'somebody listens there already. Set MUXWARDEN_PORT to another one, or to 0 for any free one'
+          : cause.code === 'EACCES'
+            ? 'it is not allowed. Ports below 1024 are for root: set MUXWARDEN_PORT'
+            : `${cause.message}. Set MUXWARDEN_HOST and MUXWARDEN_PORT`;
+      reject(new ListenError(`Can't listen on ${host}:${port}: ${what}.`, { cause }));
+    });
+    server.listen(port, host, () => {
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : port);
+    });
+  });
+}
+
+async function answer(
+  door: Door,
+  readiness: Readiness,
+  figures: Metrics,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const path = pathOf(request);
+  const route = path.startsWith('/graphiql/') ? '/graphiql' : path;
+  response.once('finish', () =>
+    figures.answered(routes.has(route) ? route : 'other', response.statusCode),
+  );
+  switch (route) {
+    case '/graphql':
+      return await answerGraphQL(door, request, response);
+    case '/graphiql':
+      return await answerGraphiQL(door, path, request, response);
+    case '/sign-in':
+      return await answerSignIn(door, request, response);
+  }
+  const foreign = refuseOrigin(door, request);
+  if (foreign !== undefined) return sendJson(response, foreign.status, { error: foreign.message });
+  if (routes.has(route) && request.method !== 'GET' && request.method !== 'HEAD')
+    return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET' });
+  switch (route) {
+    case '/health':
+      return answerHealth(request, response);
+    case '/ready':
+      return await answerReady(readiness, door.draining, response);
+    case '/metrics':
+      return send(response, 200, await figures.text(), { 'content-type': figures.contentType });
+    case '/':
+      return send(response, 302, '', { location: '/graphiql' });
+  }
+  sendJson(response, 404, { error: 'There is nothing here. The API is at POST /graphql.' });
+}
+
+const routes = new Set(['/', '/graphql', '/graphiql', '/sign-in', '/health', '/ready', '/metrics']);
+
+function pathOf({ url }: IncomingMessage): string {
+  const path = (url ?? '/').split('?', 1)[0] ?? '/';
+  return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+}

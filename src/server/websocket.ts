@@ -1,0 +1,259 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
+import { handleProtocols, makeServer, type Context as SocketContext } from 'graphql-ws';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { Viewer } from '../auth/viewer.ts';
+import { watchAuthority } from '../resolvers/authority-watch.ts';
+import type { Context } from '../resolvers/context.ts';
+import { authenticate, bearer, type Shown, shown } from './credential.ts';
+import { clientAddress, type Door, refuseOrigin } from './door.ts';
+import { operationOf } from './engine.ts';
+import { maskError, maskResult } from './errors.ts';
+import { requestContext } from './request-context.ts';
+
+/**
+ * graphql-transport-ws at /graphql: the same engine, limits, mask and authority as over HTTP.
+ *
+ *   1. upgrade: Host and Origin are checked before there is a socket; a cookie needs the Origin
+ *   2. connection_init: `{ "Authorization": "Bearer mw_…" }`, or the cookie; else close 4403
+ *   3. subscribe: any operation; more than the limit of one socket closes it with 4429
+ *   4. the credential ends: streams say so, then close 4403; the service stops: close 1001
+ */
+export interface WebSockets {
+  readonly size: number;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Closes every socket with 1001. */
+  close(): Promise<void>;
+}
+
+interface Extra {
+  readonly socket: WebSocket;
+  readonly request: IncomingMessage;
+  readonly address: string | null;
+  /** What the upgrade showed: a key in its header, or a cookie of an origin of ours. */
+  readonly credential: Shown | undefined;
+  readonly closed: AbortController;
+  viewer?: Viewer;
+}
+type Socket = SocketContext<Record<string, unknown>, Extra>;
+
+/** Long enough for the last words of the streams, far below the second in which all must be over. */
+const lastWordsMs = 250;
+const pingMs = 12_000;
+
+export function webSockets(door: Door): WebSockets {
+  const { maxBodyBytes } = door.parts.config;
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: maxBodyBytes,
+    perMessageDeflate: false,
+    handleProtocols,
+  });
+  const protocol = graphqlTransport(door);
+  return {
+    get size() {
+      return server.clients.size;
+    },
+    upgrade(request, socket, head) {
+      // A socket error before the handshake is the client's own: there is nobody to tell.
+      socket.on('error', () => socket.destroy());
+      const refusal = refuseOrigin(door, request);
+      const credential = shown(request.headers, door.cookie);
+      const noOrigin = credential?.kind === 'cookie' && request.headers.origin === undefined;
+      if (refusal !== undefined || noOrigin) return refuse(socket, 403, 'Forbidden');
+      if (door.draining.aborted) return refuse(socket, 503, 'Service Unavailable');
+      server.handleUpgrade(request, socket, head, (webSocket) => {
+        serve(protocol, door, webSocket, {
+          socket: webSocket,
+          request,
+          address: clientAddress(door, request),
+          credential,
+          closed: new AbortController(),
+        });
+      });
+    },
+    async close() {
+      const open = [...server.clients];
+      const gone = open.map(
+        (socket) => new Promise<void>((resolve) => socket.once('close', () => resolve())),
+      );
+      for (const socket of open) socket.close(1001, 'Going away');
+      // A client that never answers the close is let go.
+      const enough = setTimeout(() => {
+        for (const socket of open) socket.terminate();
+      }, 1_000);
+      await Promise.all(gone);
+      clearTimeout(enough);
+    },
+  };
+}
+
+/** One socket: frames to the protocol and back, pings, and one clean end. */
+function serve(
+  protocol: ReturnType<typeof graphqlTransport>,
+  { logger }: Door,
+  socket: WebSocket,
+  extra: Extra,
+): void {
+  const internal = (err: unknown) => {
+    logger.error({ err }, 'a WebSocket failed');
+    socket.close(4500, 'Internal server error');
+  };
+  const closed = protocol.opened(
+    {
+      protocol: socket.protocol,
+      send: (text) =>
+        new Promise((resolve) => {
+          // A send to a socket that is going away fails; its end is told by `close`.
+          if (socket.readyState === socket.OPEN) socket.send(text, () => resolve());
+          else resolve();
+        }),
+      close: (code, reason) => socket.close(code, reason),
+      onMessage: (listener) => {
+        socket.on('message', (data) => {
+          listener(String(data)).catch(internal);
+        });
+      },
+    },
+    extra,
+  );
+  let answered = true;
+  const ping = setInterval(() => {
+    if (!answered) return socket.terminate();
+    answered = false;
+    socket.ping();
+  }, pingMs);
+  socket.on('pong', () => {
+    answered = true;
+  });
+  // Oversized or broken frames: `ws` closes with the right code itself.
+  socket.on('error', (err) => logger.debug({ err }, 'a WebSocket broke'));
+  socket.once('close', (code, reason) => {
+    clearInterval(ping);
+    extra.closed.abort();
+    closed(code, String(reason)).catch((err) => logger.error({ err }, 'a WebSocket ended badly'));
+  });
+}
+
+function graphqlTransport(door: Door) {
+  const { logger, yoga, parts } = door;
+  /** How an operation that was let in runs, by its context. */
+  const running = new WeakMap<object, ReturnType<typeof yoga.getEnveloped>>();
+  return makeServer<Record<string, unknown>, Extra>({
+    async onConnect(socket) {
+      const viewer = await viewerOf(door, socket);
+      if (viewer === undefined) return false;
+      socket.extra.viewer = viewer;
+      void closeWhenAuthorityEnds(door, socket.extra, viewer);
+      return true;
+    },
+
+    async onSubscribe(socket, _id, payload) {
+      const { extra } = socket;
+      const operation = operationContext(door, socket);
+      if (operation === undefined) return [new GraphQLError('This socket is closing.')];
+      const most = parts.config.maxSubscriptionsPerSocket;
+      if (Object.keys(socket.subscriptions).length > most) {
+        extra.socket.close(4429, `At most ${most} subscriptions on one socket`);
+        return [new GraphQLError('Too many subscriptions on one socket.')];
+      }
+      const enveloped = yoga.getEnveloped({ operation, failed: () => undefined });
+      try {
+        const document = enveloped.parse(payload.query);
+        const errors: readonly Error[] = enveloped.validate(enveloped.schema, document);
+        if (errors.length > 0)
+          return errors.map((error) => maskError(error, operation.requestId, logger));
+        const contextValue: object = await enveloped.contextFactory();
+        running.set(contextValue, enveloped);
+        const { operationName, variables: variableValues } = payload;
+        return { schema: enveloped.schema, document, operationName, variableValues, contextValue };
+      } catch (error) {
+        return [maskError(error, operation.requestId, logger)];
+      }
+    },
+
+    execute: (args) => envelopedOf(running, args).execute(args),
+    subscribe: (args) => envelopedOf(running, args).subscribe(args),
+
+    async onOperation(socket, id, _payload, _args, result) {
+      // Unsubscribed while it was being set up: nobody will read it, so it is left here.
+      if (!(id in socket.subscriptions) && isAsyncIterable(result))
+        await result[Symbol.asyncIterator]().return?.();
+    },
+
+    onNext: (_socket, _id, _payload, { contextValue }, result) =>
+      formatted(maskResult(result, operationOf(contextValue).requestId, logger, 'socket')),
+    onError: (_socket, _id, _payload, errors) =>
+      errors.map((error) =>
+        ('requestId' in error.extensions ? error : maskError(error, randomUUID(), logger)).toJSON(),
+      ),
+  });
+}
+
+/** A context for one operation on a socket; undefined when the socket is not let in (any more). */
+function operationContext(door: Door, { extra }: Socket): Context | undefined {
+  if (extra.viewer === undefined || extra.closed.signal.aborted) return undefined;
+  return requestContext(door.parts, {
+    viewer: extra.viewer,
+    requestId: randomUUID(),
+    address: extra.address,
+    userAgent: extra.request.headers['user-agent']?.slice(0, 512) ?? null,
+    signal: extra.closed.signal,
+    draining: door.draining,
+  });
+}
+
+function viewerOf(
+  { authenticator }: Door,
+  { connectionParams, extra }: Socket,
+): Promise<Viewer | undefined> {
+  const said = connectionParams?.Authorization ?? connectionParams?.authorization;
+  if (said === undefined) return authenticate(authenticator, extra.credential);
+  const key = bearer(said);
+  return authenticate(authenticator, key === undefined ? undefined : { kind: 'bearer', key });
+}
+
+async function closeWhenAuthorityEnds(door: Door, extra: Extra, viewer: Viewer): Promise<void> {
+  const context = requestContext(door.parts, {
+    viewer,
+    requestId: randomUUID(),
+    address: extra.address,
+    userAgent: null,
+    signal: extra.closed.signal,
+    draining: door.draining,
+  });
+  using watch = watchAuthority(context, extra.closed.signal);
+  if (!watch.signal.aborted)
+    await new Promise((resolve) => {
+      watch.signal.addEventListener('abort', resolve, { once: true });
+    });
+  if (watch.end === 'withdrawn')
+    setTimeout(() => extra.socket.close(4403, 'Your credential has ended'), lastWordsMs);
+}
+
+function envelopedOf<Enveloped>(
+  running: WeakMap<object, Enveloped>,
+  { contextValue }: ExecutionArgs,
+): Enveloped {
+  const enveloped =
+    typeof contextValue === 'object' && contextValue !== null
+      ? running.get(contextValue)
+      : undefined;
+  if (enveloped === undefined) throw new Error('an operation that was not let in');
+  return enveloped;
+}
+
+function formatted(result: ExecutionResult) {
+  const { errors, ...rest } = result;
+  return errors === undefined ? rest : { ...rest, errors: errors.map((error) => error.toJSON()) };
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}
+
+function refuse(socket: Duplex, status: number, reason: string): void {
+  socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+}
