@@ -97,7 +97,9 @@ const told = new Set([
 function report(error: unknown, words: readonly string[], io: Io): number {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) {
-    const path = words.slice(0, 2).filter((word) => /^[a-z]+$/.test(word));
+    // A word that names no command has no help either.
+    const count = message.startsWith('There is no') ? 1 : 2;
+    const path = words.slice(0, count).filter((word) => /^[a-z]+$/.test(word));
     const known = path[0] !== undefined && Object.hasOwn(commands, path[0]);
     const where = known ? path.join(' ') : '';
     io.note(`muxwarden: ${escapeText(message)}`);
