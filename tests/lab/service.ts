@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { type Client, connect } from '../support/graphql-over-http.ts';
 import { eventually } from '../support/tmux-server.ts';
 import type { User } from './accounts.ts';
-import { type Client, connect } from './graphql-over-http.ts';
 import type { Installation } from './installation.ts';
 
 /** The service in system mode, under its own account. */

@@ -1,0 +1,44 @@
+/**
+ * What a benchmark gives: a ratio to a limit that the same run measured. Both sides run in turns, so
+ * that what else the machine does falls on both, and the median of the rounds counts.
+ */
+export interface Figure {
+  readonly name: string;
+  /** At least this by `--check`, when bench/floors.json names it. */
+  readonly ratio: number;
+  readonly detail: string;
+}
+
+export interface Benchmark {
+  readonly name: string;
+  run(rounds: number): Promise<readonly Figure[]>;
+}
+
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+export function quantile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
+}
+
+/** One value a round for each side, taken in turns; which side begins changes each round. */
+export async function inTurns(
+  rounds: number,
+  ours: () => Promise<number>,
+  limit: () => Promise<number>,
+): Promise<{ ours: readonly number[]; limit: readonly number[] }> {
+  const found = { ours: [] as number[], limit: [] as number[] };
+  for (let round = 0; round < rounds; round += 1) {
+    if (round % 2 === 1) found.limit.push(await limit());
+    found.ours.push(await ours());
+    if (round % 2 === 0) found.limit.push(await limit());
+  }
+  return found;
+}
+
+/** The resident memory of a process, MiB. */
+export function mebibytes(status: string): number {
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
+}
