@@ -18,13 +18,13 @@ export interface InstallationValue extends FleetFigures {
 /** @throws RequestError (FORBIDDEN) but for an ADMIN */
 export function installation(context: Context): InstallationValue {
   if (!mayAdminister(context.viewer)) throw forbidden('looking at the installation');
-  const { config, fleet, installation } = context;
+  const { audit, config, fleet, installation } = context;
   return {
     ...fleet.figures(),
     version: installation.version,
     startedAt: installation.startedAt,
     mode: config.mode === 'local' ? 'LOCAL' : 'SYSTEM',
-    problems: fleet.problems(),
+    problems: [...fleet.problems(), ...audit.problems()],
     eventLoopDelayP99Ms: installation.eventLoopDelayP99Ms(),
     limits: limitsOf(config),
   };
