@@ -6,8 +6,14 @@ import { isCosmetic, listingLooksTheSame } from './listing-change.ts';
 import { HelperError, type MemberHelper } from './member-helper.ts';
 import { type ServerChange, serverKey } from './member-tmux.ts';
 import type { MemberListing, Reason, ServerRef } from './model.ts';
-import { type DirectoryRow, parseSnapshot, type Snapshot } from './rows.ts';
-import { ServerCell } from './server-cell.ts';
+import {
+  type DirectoryRow,
+  type MemberRow,
+  parseSnapshot,
+  type ServerRow,
+  type Snapshot,
+} from './rows.ts';
+import { generationOf, ServerCell } from './server-cell.ts';
 import { snapshotRequest } from './snapshot-request.ts';
 
 /**
@@ -279,8 +285,9 @@ export class Listing implements Disposable {
     }
 
     const seen = new Set<string>();
-    for (const section of servers) {
-      const cell = this.#cellOf(section.pathHex, section.code, section.pid, section.ticks);
+    const taken = servers.filter(({ code }) => code === 'ETAKEN');
+    for (const section of [...taken, ...servers.filter(({ code }) => code !== 'ETAKEN')]) {
+      const cell = this.#cellOf(section, member);
       seen.add(serverKey(cell.ref));
       if (cell.actedAt <= acts) cell.apply(section, context);
       if (cell.unasked) this.#again = true;
@@ -293,14 +300,31 @@ export class Listing implements Disposable {
     }
   }
 
-  /** Whoever lost its path to another one is told apart by its generation, and keeps its rows. */
-  #cellOf(pathHex: string, code: string, pid: number | null, ticks: string | null): ServerCell {
+  /**
+   * The cell of that identity. Whoever lost its path to another is told apart by its generation, and
+   * takes its rows along; also back again, when the path is its own once more.
+   */
+  #cellOf(row: ServerRow, member: MemberRow): ServerCell {
     const { memberId } = this.#options;
-    const lost = code === 'ETAKEN' && pid !== null && ticks !== null;
-    const generation = `${this.#bootId}:${pid}:${ticks}`;
-    const ref = lost ? { memberId, pathHex, generation } : { memberId, pathHex };
-    const cell = this.#cells.get(serverKey(ref)) ?? new ServerCell(ref, this.#rules);
-    this.#cells.set(serverKey(ref), cell);
+    const { pathHex } = row;
+    const generation = generationOf(row, member);
+    const ref =
+      row.code === 'ETAKEN' && generation !== null
+        ? { memberId, pathHex, generation }
+        : { memberId, pathHex };
+    const key = serverKey(ref);
+    const present = this.#cells.get(key);
+    if (present !== undefined && (generation === null || present.generation === generation)) {
+      return present;
+    }
+    const moved = [...this.#cells.values()].find(
+      (cell) =>
+        generation !== null && cell.ref.pathHex === pathHex && cell.generation === generation,
+    );
+    if (moved !== undefined) this.#cells.delete(serverKey(moved.ref));
+    const cell = moved ?? present ?? new ServerCell(ref, this.#rules);
+    cell.ref = ref;
+    this.#cells.set(key, cell);
     return cell;
   }
 

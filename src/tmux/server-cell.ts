@@ -48,7 +48,8 @@ const emptyProcess = {
 } as const;
 
 export class ServerCell {
-  readonly ref: ServerRef;
+  /** Changes with whether the path is its own. */
+  ref: ServerRef;
   readonly freshness: Freshness;
   /** Number of our last act on it; a snapshot that began before tells nothing of it. */
   actedAt = 0;
@@ -232,7 +233,7 @@ function looksTheSame(one: ServerView, other: ServerView): boolean {
   );
 }
 
-function generationOf(row: ServerRow, { bootId }: MemberRow): Generation | null {
+export function generationOf(row: ServerRow, { bootId }: MemberRow): Generation | null {
   const { pid, ticks } = row;
   return pid === null || ticks === null ? null : formatGeneration({ bootId, pid, ticks });
 }

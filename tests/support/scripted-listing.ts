@@ -1,0 +1,58 @@
+import { readConfig } from '../../src/config.ts';
+import { Listing } from '../../src/tmux/listing.ts';
+import { FakeClock, settle } from './fake-clock.ts';
+import {
+  directory,
+  ScriptedHelper,
+  type ScriptedSnapshot,
+  snapshotRows,
+} from './scripted-helper.ts';
+
+export interface ScriptedListing extends Disposable {
+  readonly clock: FakeClock;
+  readonly helper: ScriptedHelper;
+  readonly listing: Listing;
+  /** Monotonic times at which followers were woken. */
+  readonly rings: readonly number[];
+  readonly ownClientPids: Set<number>;
+  /** Answers the request that waits, and lets what follows from it happen. */
+  answer(snapshot?: ScriptedSnapshot): Promise<void>;
+}
+
+/** A listing over a scripted helper and a clock that the test moves. */
+export function scriptedListing(
+  environment: Readonly<Record<string, string>> = {},
+  start = 'start',
+): ScriptedListing {
+  const clock = new FakeClock();
+  const helper = new ScriptedHelper();
+  const rings: number[] = [];
+  const ownClientPids = new Set<number>();
+  const config = readConfig({
+    HOME: '/nowhere',
+    MUXWARDEN_SOCKET_DIRS: directory,
+    ...environment,
+  });
+  const listing = new Listing({
+    memberId: 'alice',
+    helper,
+    clock,
+    config,
+    start,
+    installedVersion: () => '3.5a',
+    ownClientPids: () => ownClientPids,
+    changed: () => rings.push(clock.monotonic()),
+  });
+  return {
+    clock,
+    helper,
+    listing,
+    rings,
+    ownClientPids,
+    async answer(snapshot = {}) {
+      helper.answer(snapshotRows(snapshot));
+      await settle();
+    },
+    [Symbol.dispose]: () => listing[Symbol.dispose](),
+  };
+}
