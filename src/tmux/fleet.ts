@@ -28,6 +28,7 @@ import type {
   ServerRef,
   ServerState,
 } from './model.ts';
+import { PaneOutputs } from './pane-output.ts';
 import { problemsOf } from './problems.ts';
 import { Processes } from './process.ts';
 import { directReach, sudoReach } from './reach.ts';
@@ -44,7 +45,7 @@ import { lookAtServer } from './server-state.ts';
  */
 export interface LocalFleetOptions {
   readonly config: Config;
-  readonly streams: (tmux: MemberTmux) => PaneStreams;
+  readonly streams?: (tmux: MemberTmux) => PaneStreams;
   readonly clock?: Clock;
   /** Where tmux is looked for, as `PATH`. */
   readonly searchPath?: string;
@@ -76,7 +77,12 @@ export class LocalFleet implements Fleet {
   #helperIsThere: boolean | undefined;
   #helperCheckedAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ config, streams, clock = systemClock, searchPath }: LocalFleetOptions) {
+  constructor({
+    config,
+    streams = (tmux) => new PaneOutputs({ tmux }),
+    clock = systemClock,
+    searchPath,
+  }: LocalFleetOptions) {
     this.#config = config;
     this.#clock = clock;
     this.#streams = streams;
