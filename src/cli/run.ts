@@ -1,9 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { z } from 'zod';
 import { ConfigError } from '../config.ts';
 import { escapeText } from '../escape.ts';
-import { jsonText } from '../json-text.ts';
+import { ownVersion } from '../own-version.ts';
 import { type Command, CommandError, type Io, runOrHelp, UsageError } from './command.ts';
 
 /**
@@ -66,11 +63,6 @@ async function dispatch([word, ...words]: readonly string[], io: Io): Promise<nu
     );
   }
   return runOrHelp(await command.load(), words, io);
-}
-
-async function ownVersion(): Promise<string> {
-  const text = await readFile(join(import.meta.dirname, '../../package.json'), 'utf8');
-  return jsonText.pipe(z.object({ version: z.string() })).parse(text).version;
 }
 
 function help(): string {
