@@ -9,7 +9,11 @@ export class Screen {
   #terminal = terminal(80, 24);
   #written = Promise.resolve();
 
+  /** How many events it was fed with. */
+  fed = 0;
+
   feed(event: PaneOutputEvent): void {
+    this.fed += 1;
     if (event.kind === 'snapshot') {
       this.#terminal = terminal(event.columns, event.rows);
       this.#write(event.data);

@@ -1,0 +1,73 @@
+import type { Screen } from './terminal.ts';
+import { eventually, type TmuxServer } from './tmux-server.ts';
+import type { Reading } from './watched-tmux.ts';
+
+/** What tmux itself shows of a pane. */
+export async function tmuxScreen(tmux: TmuxServer, target: string) {
+  const formats = '#{cursor_x},#{cursor_y} #{pane_width}x#{pane_height} #{alternate_on}';
+  // One command: nothing changes between the two.
+  const answer = await tmux.run(
+    ...['display-message', '-p', '-t', target, formats, ';'],
+    ...['capture-pane', '-p', '-t', target],
+  );
+  const [head = '', ...rows] = answer.split('\n');
+  const [cursor = '', size = '', alternate = ''] = head.split(' ');
+  const height = Number(size.split('x')[1]);
+  const text = Array.from({ length: height }, (_, row) =>
+    letters(expandTabs(rows[row] ?? '')).trimEnd(),
+  );
+  return { cursor, size, alternate: alternate === '1', text };
+}
+
+export function emulatorScreen(screen: Screen) {
+  return {
+    cursor: screen.cursor,
+    size: `${screen.columns}x${screen.rows}`,
+    alternate: screen.alternate,
+    text: screen.text.map(letters),
+  };
+}
+
+/** Feeds what came since, until the emulator shows what tmux shows; else says where they differ. */
+export async function untilSame(
+  screen: Screen,
+  reading: Reading,
+  tmux: TmuxServer,
+  target: string,
+  ms = 10_000,
+): Promise<void> {
+  let difference = '';
+  try {
+    await eventually(
+      async () => {
+        for (const event of reading.events.slice(screen.fed)) screen.feed(event);
+        await screen.settled();
+        const shown = emulatorScreen(screen);
+        const wanted = await tmuxScreen(tmux, target);
+        difference = `emulator ${JSON.stringify(shown, null, 1)}\ntmux ${JSON.stringify(wanted, null, 1)}`;
+        return JSON.stringify(shown) === JSON.stringify(wanted);
+      },
+      'the emulator shows what tmux shows',
+      ms,
+    );
+  } catch (cause) {
+    throw new Error(difference, { cause });
+  }
+}
+
+/** Line drawing as the letters by which it was asked for: so prints `capture-pane` without `-e`. */
+function letters(row: string): string {
+  return row.replace(
+    /[┘┐┌└┼─├┤┴┬│]/g,
+    (drawn) => 'jklmnqtuvwx'['┘┐┌└┼─├┤┴┬│'.indexOf(drawn)] ?? '',
+  );
+}
+
+/** tmux 3.6 and later give a tab back as a tab. */
+function expandTabs(row: string): string {
+  let text = '';
+  for (const character of row) {
+    text += character === '\t' ? ' '.repeat(8 - (text.length % 8)) : character;
+  }
+  return text;
+}
