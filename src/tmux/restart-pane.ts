@@ -135,7 +135,7 @@ async function respawn(
   let refused: string | undefined;
   try {
     const { failure } = await tmux.helper.act(
-      `respawn-pane ${serverWords(target)} pane=${pane.pane} panepid=${pane.pid} dir=${directory}`,
+      `respawn-pane ${serverWords(target)} pane=${pane.pane} panepid=${pane.pid ?? 0} dir=${directory}`,
     );
     if (failure?.code === 'ESTALE' || failure?.code === 'ENOENT') throw await whyStale(tmux, ref);
     if (failure?.code === 'ENOCWD') {

@@ -40,7 +40,11 @@ async function exactPath(tmux: MemberTmux, { server, pane }: LocatedPane): Promi
       : undefined;
   const exact = window?.panes.find((one) => one.pane === pane.pane)?.path;
   if (exact) return exact;
-  throw new ListingUnknownError(null, null, 'the directory of this pane is not known');
+  throw new ListingUnknownError(
+    null,
+    null,
+    `tmux ${server.version} does not tell the directory of this pane, and its program has ended`,
+  );
 }
 
 async function probe(

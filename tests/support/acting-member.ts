@@ -1,0 +1,102 @@
+import { join } from 'node:path';
+import { systemClock } from '../../src/concurrency/clock.ts';
+import { type Config, readConfig } from '../../src/config.ts';
+import { TmuxAdapter } from '../../src/tmux/adapter.ts';
+import { ProcessHelper } from '../../src/tmux/helper.ts';
+import type { PaneStreams } from '../../src/tmux/member-tmux.ts';
+import type { PaneRef, RestartServerRequest, ServerView } from '../../src/tmux/model.ts';
+import { Processes } from '../../src/tmux/process.ts';
+import { directReach } from '../../src/tmux/reach.ts';
+import { tmuxBinary, type Version } from './tmux-server.ts';
+
+/** One member's adapter over the real helper, looking into one directory. */
+export interface ActingMember extends AsyncDisposable {
+  readonly tmux: TmuxAdapter;
+  /** Looks now. */
+  server(socket: string): Promise<ServerView>;
+}
+
+export interface ActingOptions {
+  readonly directory: string;
+  /** What a restart starts; undefined: there is no tmux on the machine. */
+  readonly installed: { readonly binary: string; readonly version: string } | undefined;
+  readonly helper?: string;
+}
+
+export const helperPath = join(import.meta.dirname, '../../libexec/muxwarden-member');
+
+export function installedVersion(version: Version) {
+  return { binary: tmuxBinary(version) ?? version, version };
+}
+
+export function actingMember({
+  directory,
+  installed,
+  helper = helperPath,
+}: ActingOptions): ActingMember {
+  const config: Config = readConfig({ HOME: '/root', MUXWARDEN_SOCKET_DIRS: directory });
+  const processes = new Processes(config.processLimit);
+  const tmux = new TmuxAdapter(
+    'alice',
+    new ProcessHelper({
+      reach: directReach(helper),
+      processes,
+      clock: systemClock,
+      idleMs: config.helperIdleMs,
+    }),
+    {
+      config,
+      clock: systemClock,
+      start: 'test',
+      installedTmux: () => installed,
+      changed: () => {},
+      streams: () => nobodyWatches,
+    },
+  );
+  return {
+    tmux,
+    async server(socket) {
+      const listing = await tmux.refresh();
+      const found = tmux.server({ memberId: 'alice', pathHex: hex(socket) });
+      if (found === undefined) throw new Error(`not listed: ${JSON.stringify(listing.status)}`);
+      return found;
+    },
+    [Symbol.asyncDispose]: () => tmux[Symbol.asyncDispose](),
+  };
+}
+
+const nobodyWatches: PaneStreams = {
+  async *output() {},
+  capture: () => Promise.reject(new Error('nothing is captured in these tests')),
+  ownClientPids: () => new Set(),
+  [Symbol.asyncDispose]: () => Promise.resolve(),
+};
+
+export function restartRequest(
+  server: ServerView,
+  more: Partial<RestartServerRequest> = {},
+): RestartServerRequest {
+  return {
+    server: server.ref,
+    expectedGeneration: server.generation ?? '',
+    continueStopped: false,
+    force: false,
+    restore: 'LAYOUT',
+    restoreCommands: [],
+    operationId: 'operation',
+    ...more,
+  };
+}
+
+export function paneRef(server: ServerView, pane = 0): PaneRef {
+  return {
+    memberId: server.ref.memberId,
+    pathHex: server.ref.pathHex,
+    generation: server.generation ?? '',
+    pane,
+  };
+}
+
+function hex(text: string): string {
+  return Buffer.from(text, 'utf8').toString('hex');
+}
