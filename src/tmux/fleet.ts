@@ -81,7 +81,7 @@ export class LocalFleet implements Fleet {
     config,
     streams = (tmux) => new PaneOutputs({ tmux }),
     clock = systemClock,
-    searchPath,
+    searchPath = process.env.PATH,
   }: LocalFleetOptions) {
     this.#config = config;
     this.#clock = clock;
