@@ -7,11 +7,8 @@ export const schema: Command = {
 Prints the schema of this version in the schema definition language.`,
   async run(words, io) {
     exactly(readWords(words, {}).positionals);
-    const [{ printSchema }, { schema: built }] = await Promise.all([
-      import('graphql'),
-      import('../schema/index.ts'),
-    ]);
-    io.out(printSchema(built));
+    const { printedSchema } = await import('../schema/sdl.ts');
+    io.out(printedSchema().trimEnd());
     return 0;
   },
 };
