@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { announce } from './announcement.ts';
 import type { Audit } from './audit/audit.ts';
 import { openAudit } from './audit/open-audit.ts';
@@ -124,9 +125,19 @@ async function whyNotReady(database: Database, audit: Audit): Promise<readonly s
   ];
 }
 
-/** Heard from the beginning, so that a signal during the start is not lost. A second one ends at once. */
+/**
+ * Heard from the beginning, so that a signal during the start is not lost; the second one ends at once.
+ * The listener stays: a library that cleans up behind child processes kills a process that has none.
+ */
 function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve);
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(128 + constants.signals[signal]);
+        asked = true;
+        resolve(signal);
+      });
+    }
   });
 }
