@@ -58,7 +58,10 @@ function ready(
     );
     const abort = () => reject(signal.reason);
     signal.addEventListener('abort', abort, { once: true });
-    const hear = (chunk: Buffer) => {
+    // Not `data`: whoever reads from here on is to find the stream as if nobody had.
+    const hear = () => {
+      const chunk: Buffer | null = process.stdout.read();
+      if (chunk === null) return;
       bytes = Buffer.concat([bytes, chunk]);
       for (let end = bytes.indexOf(lf); end !== -1; end = bytes.indexOf(lf)) {
         const fields = bytes.toString('utf8', 0, end).split('\t');
@@ -66,8 +69,6 @@ function ready(
         if (fields[0] === 'begin') continue;
         settle();
         if (fields[0] !== 'ready') return reject(refusal(fields));
-        // The rest belongs to whoever reads from here on.
-        process.stdout.pause();
         if (bytes.length > 0) process.stdout.unshift(bytes);
         return resolve({ pid: Number(fields[1]), version: fields[2] ?? '' });
       }
@@ -79,9 +80,9 @@ function ready(
     const settle = () => {
       cancel();
       signal.removeEventListener('abort', abort);
-      process.stdout.off('data', hear);
+      process.stdout.off('readable', hear);
     };
-    process.stdout.on('data', hear);
+    process.stdout.on('readable', hear);
     void process.exited.then((exit) => {
       settle();
       reject(helperFailure(command, exit, process.stderr()));

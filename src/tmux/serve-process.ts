@@ -42,8 +42,9 @@ export class ServeProcess {
     const bytes = new AnswerBytes(sequence, request.slice(0, `${request} `.indexOf(' ')));
     const silent = this.#heard;
     const { promise, resolve, reject } = Promise.withResolvers<HelperAnswer | 'died-before'>();
+    // Where this process itself was stopped, the answer is there and was only not read yet.
     const cancel = this.#clock.after(deadlineMs, () =>
-      reject(new HelperError('TIMEOUT', `the helper did not answer within ${deadlineMs} ms`)),
+      setImmediate(() => reject(late(deadlineMs))),
     );
     this.#heard = (chunk) => {
       try {
@@ -80,4 +81,8 @@ export class ServeProcess {
     this.#alive = false;
     await this.#process.close();
   }
+}
+
+function late(ms: number): HelperError {
+  return new HelperError('TIMEOUT', `the helper did not answer within ${ms} ms`);
 }
