@@ -67,7 +67,7 @@ export interface Act<Result, Name extends UserErrorValue['__typename']> {
 }
 
 export interface Report {
-  readonly outcome: 'SUCCEEDED' | 'FAILED';
+  readonly outcome: 'SUCCEEDED' | 'FAILED' | 'UNKNOWN';
   readonly message: string | null;
   readonly after: ServerState;
   readonly survivors: readonly Survivor[];

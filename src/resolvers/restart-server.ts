@@ -6,13 +6,14 @@ import type {
   PaneRef,
   RestartServerRequest,
   ServerRef,
+  ServerState,
   Survivor,
 } from '../tmux/model.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
 import { encodeId } from './id.ts';
 import type { ServerNode } from './nodes.ts';
-import { recorded } from './recorded.ts';
+import { type Report, recorded } from './recorded.ts';
 import { badInput } from './request-error.ts';
 import { serverLabel, serverNow } from './server-now.ts';
 import type { Named } from './user-error.ts';
@@ -103,9 +104,7 @@ export async function restartTmuxServer(
     prepare: (operationId) =>
       context.fleet.prepareRestartServer({ server, ...request, restoreCommands, operationId }),
     report: ({ after, survivors, notRestored }) => ({
-      outcome: after.generation === null ? 'FAILED' : 'SUCCEEDED',
-      message:
-        after.generation === null ? 'The server ended, but no new one could be started.' : null,
+      ...outcomeOf(after, notRestored),
       after,
       survivors,
       answer: answerOf(survivors, notRestored),
@@ -118,6 +117,25 @@ export async function restartTmuxServer(
     auditEvent: end.auditEvent && auditEventNode(end.auditEvent),
     ...answer.parse(end.answer),
   };
+}
+
+/** The old server has ended, that is seen; what stands in its place decides. */
+function outcomeOf(
+  after: ServerState,
+  notRestored: readonly NotRestored[],
+): Pick<Report, 'outcome' | 'message'> {
+  const lost = notRestored.find(({ what }) => what === 'everything');
+  if (lost !== undefined || after.status === 'ABSENT')
+    return {
+      outcome: 'FAILED',
+      message: `The server ended, but it was not started again${lost ? `: ${lost.detail}` : ''}.`,
+    };
+  if (after.generation === null)
+    return {
+      outcome: 'UNKNOWN',
+      message: 'The server ended; what is there now could not be seen.',
+    };
+  return { outcome: 'SUCCEEDED', message: null };
 }
 
 function answerOf(survivors: readonly Survivor[], notRestored: readonly NotRestored[]): Json {
