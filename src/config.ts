@@ -50,7 +50,8 @@ const numbers = {
   maxSubscriptionsPerActor: ['MUXWARDEN_MAX_SUBSCRIPTIONS_PER_ACTOR', 200, 1, 100_000],
 } as const satisfies Record<string, readonly [string, number, number, number]>;
 
-const otherNames = [
+/** The settings beside the numbers. */
+export const otherNames = [
   'MUXWARDEN_HOST',
   'MUXWARDEN_PUBLIC_URL',
   'MUXWARDEN_ALLOWED_ORIGINS',

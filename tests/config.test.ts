@@ -1,5 +1,6 @@
+import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { ConfigError, limitsOf, readConfig, unknownSettings } from '../src/config.ts';
+import { ConfigError, limitsOf, otherNames, readConfig, unknownSettings } from '../src/config.ts';
 
 const read = (environment: NodeJS.ProcessEnv = {}) =>
   readConfig({ HOME: '/home/alice', ...environment });
@@ -55,6 +56,14 @@ describe('the configuration', () => {
     expect(refused).toThrow(ConfigError);
     expect(refused).toThrow(message);
     expect(refused).not.toThrow(/secret-word/);
+  });
+
+  it('is written down whole, with the defaults as they are', async () => {
+    const page = await readFile(new URL('../docs/configuration.md', import.meta.url), 'utf8');
+    for (const name of otherNames) expect(page).toContain(`| \`${name}\` |`);
+    for (const { name, value } of limitsOf(read())) {
+      expect(page).toMatch(new RegExp(`\\| \`${name}\` \\|.*\\| \`?${value}\`? \\|`));
+    }
   });
 
   it('knows which names are mistyped', () => {

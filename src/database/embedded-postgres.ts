@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { Client, type ClientConfig } from 'pg';
 import { systemClock } from '../concurrency/clock.ts';
 import { writeFileDurably } from '../durable-file.ts';
-import { escapeText } from '../escape.ts';
+import { failure, type Places, placesIn } from './embedded-places.ts';
 import { type PostgresPrograms, postgresPrograms } from './postgres-programs.ts';
 import { findPostmaster, type Postmaster, retireLockFiles, stopPostmaster } from './postmaster.ts';
 import { isAlive, lifeOf, type ProcessLife } from './process-life.ts';
@@ -30,25 +30,6 @@ import { DatabaseUnavailableError } from './unavailable.ts';
  */
 export interface EmbeddedPostgres extends AsyncDisposable {
   readonly connection: ClientConfig;
-}
-
-interface Places {
-  readonly root: string;
-  readonly data: string;
-  readonly socket: string;
-  readonly password: string;
-  readonly log: string;
-}
-
-function placesIn(stateDir: string): Places {
-  const root = join(stateDir, 'postgres');
-  return {
-    root,
-    data: join(root, 'data'),
-    socket: join(root, 'socket'),
-    password: join(root, 'password'),
-    log: join(root, 'log'),
-  };
 }
 
 /** The way to a cluster that somebody else runs. @throws DatabaseUnavailableError when nobody does */
@@ -141,6 +122,8 @@ async function adoptOrStart(places: Places, programs: PostgresPrograms): Promise
     return adopted;
   }
   await retireLockFiles(places.data, places.socket);
+  // What the one before said at its end stays readable.
+  if (await exists(places.log)) await rename(places.log, `${places.log}.1`);
   const log = await openFile(places.log, 'w', 0o600);
   try {
     const child = programs.spawn('postgres', ['-D', places.data, ...settings], log.fd);
@@ -241,25 +224,3 @@ const exists = (path: string) =>
       throw cause;
     },
   );
-
-async function failure(
-  places: Places,
-  what: string,
-  said?: readonly string[],
-  cause?: unknown,
-): Promise<DatabaseUnavailableError> {
-  const log =
-    said?.some((line) => line.trim()) === true
-      ? said
-      : (await readFile(places.log, 'utf8').catch(() => '')).split('\n');
-  const lines = log.filter((line) => line.trim()).map(escapeText);
-  const full = lines.some((line) => /No space left on device|Disk quota exceeded/.test(line));
-  const remedy = full
-    ? `The disk of ${places.root} is full: free some space, or set MUXWARDEN_STATE_DIR or DATABASE_URL.`
-    : `Its own words follow. Mend that, or set DATABASE_URL to a PostgreSQL server.`;
-  return new DatabaseUnavailableError(
-    `${what} in ${places.root}. ${remedy}`,
-    lines.slice(-10),
-    cause,
-  );
-}
