@@ -13,6 +13,7 @@ import {
   validate as validateDocument,
 } from 'graphql';
 import type { Context } from '../resolvers/context.ts';
+import { RequestError } from '../resolvers/request-error.ts';
 import { overLimit } from './limits.ts';
 import { type SubscriptionCount, untilEnded } from './subscription-count.ts';
 
@@ -27,10 +28,21 @@ export interface OperationContext {
  */
 export function engine(maxTokens: number, subscriptions: SubscriptionCount) {
   return {
-    parse: (source: string | Source) => parseDocument(source, { maxTokens }),
+    parse(source: string | Source): DocumentNode {
+      try {
+        return parseDocument(source, { maxTokens });
+      } catch (error) {
+        if (!(error instanceof GraphQLError) || !/ more than \d+ tokens/.test(error.message))
+          throw error;
+        const most = `The document has more than ${maxTokens} tokens, which is the most.`;
+        throw asGraphQLError(new RequestError('QUERY_TOO_COMPLEX', most));
+      }
+    },
 
     validate: (schema: GraphQLSchema, document: DocumentNode, rules?: readonly ValidationRule[]) =>
-      validateDocument(schema, document, rules, { hideSuggestions: true }),
+      validateDocument(schema, document, rules, { hideSuggestions: true }).map((error) =>
+        error.message === 'Validation aborted.' ? tooRepetitive : error,
+      ),
 
     execute(args: ExecutionArgs): ExecutionResult | Promise<ExecutionResult> {
       return refused(args) ?? executeOperation(executionArgs(args));
@@ -91,6 +103,11 @@ export function operationOf(contextValue: unknown): Context {
 function isOperationContext(value: unknown): value is OperationContext {
   return typeof value === 'object' && value !== null && 'operation' in value;
 }
+
+/** GraphQL compares fields of one name in pairs, and stops where that would take too long. */
+const tooRepetitive = asGraphQLError(
+  new RequestError('QUERY_TOO_COMPLEX', 'The document repeats fields too often to be checked.'),
+);
 
 function asGraphQLError(error: unknown): GraphQLError {
   const cause = error instanceof Error ? error : new Error(String(error));

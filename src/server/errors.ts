@@ -50,7 +50,9 @@ export function maskError(
   const located = error instanceof GraphQLError ? error : undefined;
   // Yoga reads `http`, keeps it back, and ignores it for application/json where `spec` is set.
   const given = located?.extensions.http;
-  const http = whole ? { http: given ?? { spec: true, status: statuses[code] } } : {};
+  const http = whole
+    ? { http: given ?? { spec: code !== 'RATE_LIMITED', status: statuses[code] } }
+    : {};
   return new GraphQLError(message, {
     ...(located?.nodes === undefined
       ? { source: located?.source, positions: located?.positions }

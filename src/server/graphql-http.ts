@@ -50,6 +50,8 @@ export async function answerGraphQL(
     return preflight(response, answer);
   if (method !== 'POST')
     return refuse(405, 'BAD_USER_INPUT', 'Use POST with application/json.', { allow: 'POST' });
+  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined)
+    return refuse(400, 'BAD_USER_INPUT', 'The body is missing: {"query": "…"}.');
   if (!isJson(headers['content-type']))
     return refuse(415, 'BAD_USER_INPUT', 'The content type is application/json, in UTF-8.');
   if (door.draining.aborted)
@@ -69,6 +71,8 @@ export async function answerGraphQL(
     if (!(error instanceof BodyTooLargeError)) return;
     return refuse(413, 'BAD_USER_INPUT', `The body has at most ${maxBodyBytes} bytes.`);
   }
+  if (!isRequest(body))
+    return refuse(400, 'BAD_USER_INPUT', 'The body is one JSON object: {"query": "…"}.');
   try {
     await run(door, request, response, viewer, body, requestId, answer);
   } catch (error) {
@@ -162,6 +166,21 @@ function preflight(response: ServerResponse, answer: OutgoingHttpHeaders): void 
       : {}),
   });
   response.end();
+}
+
+/** Whether the query itself is right is for GraphQL to say. */
+function isRequest(body: string): boolean {
+  try {
+    const parsed: unknown = JSON.parse(body);
+    return (
+      typeof parsed === 'object' &&
+      parsed !== null &&
+      'query' in parsed &&
+      typeof parsed.query === 'string'
+    );
+  } catch {
+    return false;
+  }
 }
 
 function isJson(contentType: string | undefined): boolean {
