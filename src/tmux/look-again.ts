@@ -1,3 +1,4 @@
+import { sleep } from '../concurrency/clock.ts';
 import { ListingUnknownError, NotFoundError, StaleGenerationError } from './errors.ts';
 import type { MemberTmux } from './member-tmux.ts';
 import type { Generation, ServerRef, ServerView } from './model.ts';
@@ -9,6 +10,23 @@ import { wasLookedAt } from './server-state.ts';
  * @throws ListingUnknownError, NotFoundError, StaleGenerationError
  */
 export async function lookAgain(
+  tmux: MemberTmux,
+  ref: ServerRef,
+  expected: Generation,
+): Promise<ServerView> {
+  try {
+    return await lookOnce(tmux, ref, expected);
+  } catch (error) {
+    if (!(error instanceof ListingUnknownError)) throw error;
+    // One that is just ending is neither there nor gone for a moment.
+    await sleep(againMs, tmux.clock);
+    return await lookOnce(tmux, ref, expected);
+  }
+}
+
+const againMs = 200;
+
+async function lookOnce(
   tmux: MemberTmux,
   ref: ServerRef,
   expected: Generation,
