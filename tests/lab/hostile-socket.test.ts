@@ -33,7 +33,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux', 'perl'))('in place of hi
     await addMembers(lab, service, ['alice', 'bob']);
     const { members } = await lookAtMembers(service);
     bobId = members.get('bob')?.id ?? '';
-  });
+  }, 120_000);
   afterAll(async () => {
     await lab?.[Symbol.asyncDispose]();
   });

@@ -67,7 +67,7 @@ export async function startService(
       return /http:\/\/[\w.[\]:]+:\d+/.exec(output)?.[0];
     },
     'the service prints its address',
-    30_000,
+    50_000,
   );
   const adminKey = (await readFile(join(stateDir, 'admin.key'), 'utf8')).trim();
   const stop = async () => {

@@ -1,5 +1,7 @@
 import { chmod, chown, mkdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startChild } from '../../bench/child.ts';
 import { lacks } from '../support/needs.ts';
 import { rounds } from '../support/tier.ts';
 import { eventually, startTicks, type TmuxServer } from '../support/tmux-server.ts';
@@ -25,7 +27,17 @@ interface Look {
   /** Since the service was started, ms. */
   readonly at: number;
   readonly ms: number;
+  /** What a server that does nothing took at the same moment: so busy was the machine. */
+  readonly idleMs: number;
   readonly members: ReadonlyMap<string, MemberSeen>;
+}
+
+const root = join(import.meta.dirname, '../..');
+
+async function ask(url: string): Promise<number> {
+  const began = performance.now();
+  await (await fetch(url, { method: 'POST', body: '{}' })).arrayBuffer();
+  return performance.now() - began;
 }
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -65,13 +77,19 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('three members through 
     service = await lab.startService();
     await addMembers(lab, service, ['alice', 'bob', 'carol']);
 
-    const first = await lookAtMembers(service);
-    firstMs = first.ms;
-    before = first.members;
+    firstMs = (await lookAtMembers(service)).ms;
+    before = await eventually(async () => {
+      const { members } = await lookAtMembers(service);
+      const states = (['alice', 'bob', 'carol'] as const).map(
+        (name) => members.get(name)?.listing.state,
+      );
+      return states.every((state) => state === 'FRESH') ? members : undefined;
+    }, 'all three are known');
 
     process.kill(await bobs.pid(), 'SIGSTOP');
     await chmod(folderOf('carol'), 0);
     console.info(`${dashboards} dashboards for ${seconds} s, each asking once a second`);
+    await using idle = await startChild([join(root, 'bench/bare-server.ts')]);
     const end = performance.now() + seconds * 1_000;
     await Promise.all(
       Array.from({ length: dashboards }, async (_, index) => {
@@ -89,21 +107,22 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('three members through 
         await pause(index * 100);
         while (performance.now() < end) {
           const at = Date.now();
-          looks.push({ at, ...(await lookAtMembers(service)) });
+          const [look, idleMs] = await Promise.all([lookAtMembers(service), ask(idle.url)]);
+          looks.push({ at, idleMs, ...look });
           await pause(1_000);
         }
         following.abort();
         await follow;
       }),
     );
-  }, 150_000);
+  }, 240_000);
 
   afterAll(async () => {
     if (lab !== undefined) await chmod(folderOf('carol'), 0o700).catch(() => undefined);
     await lab?.[Symbol.asyncDispose]();
   });
 
-  it('answers the first question within 2 s, with everything', () => {
+  it('answers the first question within 2 s, and soon with everything', () => {
     expect(firstMs).toBeLessThan(2_500);
     for (const name of ['alice', 'bob', 'carol']) {
       const member = seenOf({ members: before }, name);
@@ -116,11 +135,14 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('three members through 
 
   it('answers every later one in under 100 ms, though one is frozen and one is closed', () => {
     const times = looks.map(({ ms }) => ms).sort((a, b) => a - b);
+    const excused = looks.filter(({ idleMs }) => idleMs > 30);
     console.info(
-      `${times.length} questions, p50 ${times[times.length >> 1]?.toFixed(1)} ms, worst ${times.at(-1)?.toFixed(1)} ms`,
+      `${times.length} questions, p50 ${times[times.length >> 1]?.toFixed(1)} ms, worst ${times.at(-1)?.toFixed(1)} ms; in ${excused.length} of them the machine was too busy for any server`,
     );
     expect(times.length).toBeGreaterThan(dashboards * (seconds / 2));
-    expect(times.at(-1)).toBeLessThan(100);
+    expect(excused.length).toBeLessThan(times.length / 5);
+    const slow = looks.filter((look) => look.ms >= 100 && !excused.includes(look));
+    expect(slow.map(({ ms, idleMs }) => [ms, idleMs])).toEqual([]);
   });
 
   it('shows who is fine as FRESH throughout, with rows', () => {
@@ -260,7 +282,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('three members through 
       );
       expect([name, others]).toEqual([name, []]);
     }
-    expect(await startTicks(await carols.pid())).toBeDefined();
+    expect(await startTicks(await pidOf(carols))).toBeDefined();
   });
 
   /** Without asking the server, which may be stopped. */

@@ -35,7 +35,14 @@ beforeAll(async () => {
     'schema.graphql',
     'LICENSE',
   ];
-  for (const part of [...parts, 'README.md', 'tsconfig.json', 'tsconfig.build.json', '.npmrc']) {
+  for (const part of [
+    ...parts,
+    'README.md',
+    'tsconfig.json',
+    'tsconfig.build.json',
+    '.npmrc',
+    'tests/setup',
+  ]) {
     await cp(join(root, part), join(copy, part), { recursive: true });
   }
   await symlink(join(root, 'node_modules'), join(copy, 'node_modules'));
