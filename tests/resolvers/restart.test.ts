@@ -12,6 +12,7 @@ import { actingContext, member, viewer } from '../support/acting.ts';
 import { intent, keptLog } from '../support/audit.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { rounds } from '../support/tier.ts';
 import { eventually, startTicks, type TmuxServer } from '../support/tmux-server.ts';
 
 /** The audited acts on real tmux, through the real helper, with the real record. */
@@ -43,13 +44,13 @@ describe('restarting what is real', () => {
   });
   afterEach(() => world[Symbol.asyncDispose]());
 
-  const rows = async (): Promise<readonly AuditEvent[]> =>
+  const recordedRows = async (): Promise<readonly AuditEvent[]> =>
     (await audit.page({ visibleTo: null }, 200)).edges
       .map(({ event }) => event)
       .filter(({ sequence }) => sequence > began)
       .reverse();
   const said = async () =>
-    (await rows()).map(({ phase, outcome, code }) =>
+    (await recordedRows()).map(({ phase, outcome, code }) =>
       [phase, outcome, code].filter(Boolean).join(' '),
     );
   const input = (change: Partial<RestartTmuxServer> = {}): RestartTmuxServer => ({
@@ -88,7 +89,7 @@ describe('restarting what is real', () => {
         auditEvent: { outcome: 'SUCCEEDED', before: { pid: server.pid }, after: { pid } },
       });
     expect(await said()).toEqual(['INTENT', 'OUTCOME SUCCEEDED']);
-    expect((await rows())[0]?.before).toMatchObject({ pid: server.pid, sessionCount: 1 });
+    expect((await recordedRows())[0]?.before).toMatchObject({ pid: server.pid, sessionCount: 1 });
     // The same generation again, by another key, is stale, and nothing happens.
     expect(await restartTmuxServer(context, input())).toMatchObject({
       code: 'ESTALE',
@@ -120,6 +121,42 @@ describe('restarting what is real', () => {
     ]);
   });
 
+  it('a pane of the generation that is ending, restarted at the same moment, is that one or nobody', async () => {
+    const count = rounds(4, 100);
+    for (let round = 0; round < count; round++) {
+      await world.refresh();
+      server = world.server();
+      const pane = firstPane();
+      began = (await audit.page({ visibleTo: null }, 1)).edges[0]?.event.sequence ?? 0;
+      const [restarted, touched] = await Promise.all([
+        restartTmuxServer(context, input()),
+        (async () => {
+          await new Promise((resolve) => setTimeout(resolve, (round * 37) % 150));
+          return await restartPane(context, {
+            pane,
+            idempotencyKey: randomUUID(),
+            reason: null,
+          });
+        })(),
+      ]);
+      const now = await tmux.run('display-message', '-p', '-t', '%0', '#{pane_pid} #{pid}');
+      const paneRow = (await recordedRows()).find(
+        ({ action, phase }) => action === 'RESTART_PANE' && phase === 'OUTCOME',
+      );
+      if (touched.__typename === 'RestartPanePayload') {
+        // It reached the old generation before its end.
+        expect(paneRow).toMatchObject({ outcome: 'SUCCEEDED', before: { pid: server.pid } });
+        expect(restarted).not.toMatchObject({ code: 'ESTALE' });
+      } else {
+        expect(touched).toMatchObject({ code: expect.stringMatching(/^(ESTALE|EINPROGRESS)$/) });
+        expect(paneRow).toMatchObject({ outcome: 'FAILED', intentId: null });
+      }
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      expect(await tmux.run('display-message', '-p', '-t', '%0', '#{pane_pid} #{pid}')).toBe(now);
+    }
+    console.log(`${count} races of a pane's restart with its server's`);
+  });
+
   it('a stopped server is ETMUXSTUCK at once, with its pid, and lives on afterwards', async () => {
     const pid = server.pid ?? expect.fail();
     const started = await startTicks(pid);
@@ -128,7 +165,7 @@ describe('restarting what is real', () => {
       const answer = await restartTmuxServer(context, input());
       expect(answer).toMatchObject({ code: 'ETMUXSTUCK', pid, status: 'STOPPED' });
       expect(await said()).toEqual(['OUTCOME FAILED ETMUXSTUCK']);
-      expect((await rows())[0]?.before).toMatchObject({ pid });
+      expect((await recordedRows())[0]?.before).toMatchObject({ pid });
     } finally {
       process.kill(pid, 'SIGCONT');
     }
@@ -176,7 +213,7 @@ describe('restarting what is real', () => {
       claim,
     );
     expect(await reconcile(audit, world.fleet)).toBe(1);
-    const [, outcome] = await rows();
+    const [, outcome] = await recordedRows();
     expect(outcome).toMatchObject({
       outcome: 'UNKNOWN',
       intentId: left.id,
