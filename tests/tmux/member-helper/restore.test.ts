@@ -45,6 +45,9 @@ describe('describe and start', () => {
     await tmux('split-window', '-d', '-t', '@3', 'exec sh');
     await tmux('resize-pane', '-Z', '-t', '@3');
     await tmux('select-window', '-t', '$1:7');
+    await tmux('new-session', '-d', '-s', 'third', '-t', '$1');
+    await tmux('select-window', '-t', '$2:8');
+    await tmux('new-session', '-d', '-s', 'plain', 'exec sh');
     await tmux('set-option', '-g', 'status-left', '#(touch hit) "q" $HOME \\n é ~');
     await tmux('set-option', '-g', '@free', last('a\nb\tc\\d;'));
     await tmux('set-option', '-s', 'command-alias[7]', 'zoom=resize-pane -Z');
@@ -123,7 +126,7 @@ describe('describe and start', () => {
       const { answer, pid, words } = await restart(server, before, version);
       expect(rowsOf(answer, 'trouble')).toEqual([]);
       expect(kept(await describeIt(words))).toEqual(kept(before));
-      expect(kept(before).filter((row) => row.startsWith('layout-pane'))).toHaveLength(10);
+      expect(kept(before).filter((row) => row.startsWith('layout-pane'))).toHaveLength(18);
       expect(kept(before).join('\n')).toContain('environment\tSSH_AUTH_SOCK\t/tmp/ssh/agent.1\t0');
       expect((await readdir(member.directory)).includes('hit')).toBe(false);
 
