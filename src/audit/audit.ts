@@ -125,8 +125,11 @@ export interface Audit extends AsyncDisposable {
   answer(intentId: string, answer: Json | null): Promise<void>;
   /** HMAC of a text that must not be in the record itself; lower-case hex. */
   digest(text: string): string;
-  /** Something that the record must not hide: logged, and a problem from now on. */
-  alarm(problem: Omit<AuditProblem, 'memberId'>): void;
+  /**
+   * Something that must not be hidden: logged, and a problem from now on, or until everything that
+   * waits to be recorded is.
+   */
+  alarm(problem: Omit<AuditProblem, 'memberId'>, until?: 'restart' | 'recorded'): void;
   problems(): readonly AuditProblem[];
   /** Rings when rows were added, here or by another process. */
   readonly added: Bell;

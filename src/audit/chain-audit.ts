@@ -57,6 +57,8 @@ export class ChainAudit implements Audit {
   readonly #feed: Feed;
   readonly #idempotency: Idempotency;
   readonly #alarms: AuditProblem[] = [];
+  /** Alarms that end when everything is recorded. */
+  readonly #passing: AuditProblem[] = [];
   readonly #closing = new AbortController();
   #headNoted: number;
   #headWriting: Promise<void> | undefined;
@@ -190,15 +192,17 @@ export class ChainAudit implements Audit {
     return mac;
   }
 
-  alarm(problem: Omit<AuditProblem, 'memberId'>): void {
+  alarm(problem: Omit<AuditProblem, 'memberId'>, until: 'restart' | 'recorded' = 'restart'): void {
     this.#log.error({ code: problem.code }, `audit alarm: ${problem.message}`);
-    this.#alarms.push({ ...problem, memberId: null });
-    if (this.#alarms.length > mostAlarms) this.#alarms.shift();
+    const alarms = until === 'restart' ? this.#alarms : this.#passing;
+    alarms.push({ ...problem, memberId: null });
+    if (alarms.length > mostAlarms) alarms.shift();
   }
 
   problems(): readonly AuditProblem[] {
     const { unavailable: reason } = this.#writer;
-    if (reason === undefined) return [...this.#alarms];
+    const alarms = [...this.#passing, ...this.#alarms];
+    if (reason === undefined) return alarms;
     return [
       {
         code: 'AUDIT_UNAVAILABLE',
@@ -208,7 +212,7 @@ export class ChainAudit implements Audit {
           : 'Mend what the message says; the service goes on by itself.',
         memberId: null,
       },
-      ...this.#alarms,
+      ...alarms,
     ];
   }
 
@@ -225,6 +229,7 @@ export class ChainAudit implements Audit {
 
   #rowsStored(): void {
     this.added.ring();
+    if (this.#writer.isDone) this.#passing.length = 0;
     if (this.#writer.head.sequence - this.#headNoted >= headEveryRows) void this.#noteHead();
   }
 

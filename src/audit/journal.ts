@@ -99,13 +99,15 @@ export class Journal implements AsyncDisposable {
 
   /**
    * The lines, durably. Never called while an earlier call runs.
+   * @param last may use the space that is kept free: for what has to be written when it is the end
    * @throws NoSpaceError, JournalStoppedError
    */
-  async append(lines: readonly string[]): Promise<void> {
+  async append(lines: readonly string[], last = false): Promise<void> {
     if (this.#stopped) throw this.#stopped;
     const data = Buffer.from(lines.map((line) => `${line}\n`).join(''));
     const { bavail, bsize } = await statfs(dirname(this.path));
-    if (bavail * bsize < this.#minimumFreeBytes + data.length)
+    const kept = last ? Math.min(0, this.#minimumFreeBytes) : this.#minimumFreeBytes;
+    if (bavail * bsize < kept + data.length)
       throw new NoSpaceError(
         `${dirname(this.path)} has no space for the audit journal. Free some.`,
       );

@@ -49,12 +49,7 @@ export async function openAudit(
     head: found.head,
     pollMs: options.pollMs ?? 3_000,
   });
-  for (const message of journal.findings)
-    audit.alarm({
-      code: 'AUDIT_JOURNAL_FOUND',
-      message,
-      remedy: 'Look at the disk of the state directory.',
-    });
+  for (const finding of journal.findings) log.warn({}, `audit journal: ${finding}`);
   for (const message of found.alarms) audit.alarm({ code: 'AUDIT_CHAIN', message, remedy });
   for (const message of await contradictedHeads(stateDir, chain, keys, found, database))
     audit.alarm({ code: 'AUDIT_CUT', message, remedy });

@@ -4,7 +4,7 @@ import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
 import { AuditUnavailableError, StillRunningError } from './audit.ts';
 import { type ChainKeys, seal } from './chain-key.ts';
-import { type Journal, JournalStoppedError } from './journal.ts';
+import { type Journal, JournalStoppedError, NoSpaceError } from './journal.ts';
 import type { Note } from './note.ts';
 import type { AuditEntry } from './record.ts';
 import { journalLine, type SealedRow, storable } from './row.ts';
@@ -90,6 +90,11 @@ export class ChainWriter {
   /** Why no act can be put on record now, or undefined. */
   get unavailable(): Error | undefined {
     return this.#refusing ?? this.#journal.stopped ?? this.#failing;
+  }
+
+  /** Whether everything that was taken is in both places. */
+  get isDone(): boolean {
+    return this.#waiting.length + this.#unsaved.length === 0 && this.unavailable === undefined;
   }
 
   /** Nothing more is written by this process. */
@@ -212,27 +217,49 @@ export class ChainWriter {
     while (this.#waiting.length > 0) {
       const group = this.#waiting.splice(0, groupSize);
       try {
-        if (this.#refusing) throw this.#refusing;
-        let head = this.#head;
-        const sealed = group.map((pending) => {
-          const row = this.#seal(pending.entry, head);
-          head = { sequence: row.sequence, hash: row.hash };
-          return { pending, row };
-        });
-        await this.#journal.append(sealed.map(({ row }) => journalLine(row)));
-        this.#head = head;
-        for (const { pending, row } of sealed) {
-          pending.row = row;
-          this.#unsaved.push(Object.assign(pending, { row }));
-          if (pending.abandoned) this.#closeAbandoned(row);
-        }
-        this.#store();
+        await this.#journalGroup(group, false);
       } catch (error) {
         if (error instanceof JournalStoppedError)
           this.#log.error({ err: error }, 'the audit journal stopped: no act is done any more');
-        for (const pending of group) pending.settle(unavailable(error));
+        // What was done stays to be told: its outcome may take the last space, or waits for some.
+        const outcomes = group.filter(({ entry }) => entry.intentId !== null);
+        const kept = error instanceof NoSpaceError ? outcomes : [];
+        for (const pending of group)
+          if (!kept.includes(pending)) pending.settle(unavailable(error));
+        if (kept.length > 0) await this.#journalLast(kept);
       }
     }
+  }
+
+  async #journalLast(group: readonly Pending[]): Promise<void> {
+    try {
+      await this.#journalGroup(group, true);
+    } catch (error) {
+      if (error instanceof NoSpaceError && !this.#refusing) {
+        this.#waiting.unshift(...group);
+        await sleep(500, this.#clock);
+      } else for (const pending of group) pending.settle(unavailable(error));
+    }
+  }
+
+  async #journalGroup(group: readonly Pending[], last: boolean): Promise<void> {
+    if (this.#refusing) throw this.#refusing;
+    let head = this.#head;
+    const sealed = group.map((pending) => {
+      const row = this.#seal(pending.entry, head);
+      head = { sequence: row.sequence, hash: row.hash };
+      return { pending, row };
+    });
+    await this.#journal.append(
+      sealed.map(({ row }) => journalLine(row)),
+      last,
+    );
+    this.#head = head;
+    for (const { pending, row } of sealed) {
+      this.#unsaved.push(Object.assign(pending, { row }));
+      if (pending.abandoned) this.#closeAbandoned(row);
+    }
+    this.#store();
   }
 
   #seal(entry: AuditEntry, head: Head): SealedRow {

@@ -170,11 +170,15 @@ async function perform<Result, Name extends UserErrorValue['__typename']>(
     );
     return { answer, outcome };
   } catch (error) {
-    context.audit.alarm({
-      code: 'AUDIT_OUTCOME_MISSING',
-      message: `The outcome (${end.outcome}) of operation ${entry.operationId} is not on record: ${messageOf(error)}`,
-      remedy: 'It is written when the database is back; without the journal it is lost.',
-    });
+    context.audit.alarm(
+      {
+        code: 'AUDIT_OUTCOME_MISSING',
+        message: `The outcome (${end.outcome}) of operation ${entry.operationId} is not on record: ${messageOf(error)}`,
+        remedy:
+          'It is written when that is possible; after a stop of the journal the next start says UNKNOWN.',
+      },
+      'recorded',
+    );
     return { answer, outcome: undefined };
   }
 }
@@ -225,11 +229,14 @@ async function refused(context: Context, entry: AuditEntry, error: unknown): Pro
     return error;
   } catch (unwritten) {
     if (denied && unwritten instanceof AuditUnavailableError) return unwritten;
-    context.audit.alarm({
-      code: 'AUDIT_REFUSAL_MISSING',
-      message: `The refusal (${code}) of operation ${entry.operationId} is not on record: ${messageOf(unwritten)}`,
-      remedy: 'Nothing was done. See why the audit log could not be written.',
-    });
+    context.audit.alarm(
+      {
+        code: 'AUDIT_REFUSAL_MISSING',
+        message: `The refusal (${code}) of operation ${entry.operationId} is not on record: ${messageOf(unwritten)}`,
+        remedy: 'Nothing was done. See why the audit log could not be written.',
+      },
+      'recorded',
+    );
     return error;
   }
 }

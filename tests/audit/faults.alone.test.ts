@@ -152,12 +152,20 @@ describe('the state directory', () => {
       await using test = await openTestDatabase('embedded');
       await using audit = await openAudit(disk.path, test.database, keptLog());
       const before = await audit.append(entry());
+      const begun = await audit.intend(intent(), claim());
+      await disk.fill(64 << 10);
+      expect(await took(audit.intend(intent(), claim()))).toBeLessThan(2_000);
+      // What is left is for the outcomes of what runs.
+      await audit.conclude(entry({ intentId: begun.id, message: 'first' }), 1);
       await disk.fill(0);
       expect(await took(audit.intend(intent(), claim()))).toBeLessThan(2_000);
+      const late = audit.conclude(entry({ intentId: begun.id, message: 'late' }), 2);
+      expect(await took(late)).toBeLessThan(2_000);
       expect(await audit.event(before.id)).toEqual(before);
-      expect(await stored(test)).toHaveLength(1);
+      expect(await stored(test)).toHaveLength(3);
       await disk.free();
-      expect((await audit.append(entry())).sequence).toBe(2);
+      await eventually(async () => (await stored(test)).length === 4, 'the late outcome follows');
+      expect((await audit.append(entry())).sequence).toBe(5);
       await whole(test, disk.path);
     },
   );

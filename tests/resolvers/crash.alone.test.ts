@@ -220,5 +220,6 @@ describe('a database that goes away within an act', () => {
     expect(again).toMatchObject({ pane, auditEvent: { outcome: 'SUCCEEDED' } });
     expect(fleet.ran).toHaveLength(1);
     expect(await audit.openIntents()).toEqual([]);
+    expect(audit.problems()).toEqual([]);
   });
 });
