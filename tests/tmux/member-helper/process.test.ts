@@ -1,9 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, readlink } from 'node:fs/promises';
+import { execa } from 'execa';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hex, runHelper, ServingHelper, startHelper } from '../../support/helper-client.ts';
+import {
+  helperPath,
+  hex,
+  runHelper,
+  ServingHelper,
+  startHelper,
+} from '../../support/helper-client.ts';
 import { lacks } from '../../support/needs.ts';
 import { rounds } from '../../support/tier.ts';
 import { eventually, startTicks } from '../../support/tmux-server.ts';
@@ -121,12 +128,18 @@ describe('the helper as a process', () => {
     },
   );
 
+  it('needs nothing of Perl but perl-base', async () => {
+    const program = `BEGIN { @INC = grep { m{/perl-base$} } @INC } my $helper = shift; do $helper; print $@`;
+    const { stdout } = await execa('perl', ['-e', program, helperPath, 'serve'], { input: good });
+    expect(stdout).toMatch(/^begin\t1\tsnapshot\n[\s\S]*\nend\t1\t\d+\t\d+$/);
+  });
+
   it('ends when whoever started it is killed', async () => {
     const service = spawn(process.execPath, [
       '-e',
       `const c = require('node:child_process').spawn(process.argv[1], ['serve'], { stdio: ['pipe', 'inherit', 'inherit'] });
        c.stdin.write(process.argv[2]); console.log('pid ' + c.pid); setInterval(() => {}, 1000)`,
-      new URL('../../../libexec/muxwarden-member', import.meta.url).pathname,
+      helperPath,
       good,
     ]);
     let output = '';
