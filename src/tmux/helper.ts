@@ -108,7 +108,7 @@ export class ProcessHelper implements MemberHelper {
     this.#cancelIdle();
     for (const job of this.#waiting.splice(0)) job.reject(closed());
     this.#drop(true);
-    await this.#ending;
+    await Promise.race([this.#ending, sleep(endingMs, this.#options.clock)]);
   }
 
   #once(

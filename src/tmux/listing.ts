@@ -1,20 +1,13 @@
 import type { Clock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
 import { Doorbell } from './doorbell.ts';
-import { Freshness, type FreshnessRules, type Moment } from './freshness.ts';
-import { isCosmetic, listingLooksTheSame } from './listing-change.ts';
+import { Freshness, type Moment } from './freshness.ts';
+import { ListingView } from './listing-view.ts';
 import { HelperError, type MemberHelper } from './member-helper.ts';
-import { type ServerChange, serverKey } from './member-tmux.ts';
-import type { MemberListing, Reason, ServerRef } from './model.ts';
-import {
-  type DirectoryRow,
-  type MemberRow,
-  parseSnapshot,
-  type ServerRow,
-  type Snapshot,
-} from './rows.ts';
-import { generationOf, ServerCell } from './server-cell.ts';
-import { snapshotRequest } from './snapshot-request.ts';
+import type { ServerChange } from './member-tmux.ts';
+import type { MemberListing, ServerRef } from './model.ts';
+import { parseSnapshot, type Snapshot } from './rows.ts';
+import { directoryReason, isFailing, ServerCells } from './server-cells.ts';
 
 /**
  * One member's listing: an asynchronous cache, stale while it revalidates.
@@ -26,8 +19,7 @@ import { snapshotRequest } from './snapshot-request.ts';
  * - The member has a freshness (could we look?) and each server's rows have their own (did it
  *   answer?). A failing server is left out of snapshots until its pause is over; a failing member
  *   is not asked until its own is. `refresh` asks at once.
- * - The version changes exactly when a reader sees something else: also by age alone, and never for
- *   figures and times alone. Followers are woken then, for cosmetic changes once a second at most.
+ * - What readers see changes by age alone too, and never for figures and times alone.
  */
 export interface ListingOptions {
   readonly memberId: string;
@@ -49,16 +41,12 @@ interface Attempt {
 }
 
 const askMs = 3_000;
-const cosmeticMs = 1_000;
-/** How long, and how many, servers that ended are still shown. */
-const absentMs = 600_000;
-const maxAbsent = 64;
 
 export class Listing implements Disposable {
   readonly #options: ListingOptions;
-  readonly #rules: FreshnessRules;
   readonly #freshness: Freshness;
-  readonly #cells = new Map<string, ServerCell>();
+  readonly #servers: ServerCells;
+  readonly #view: ListingView;
   readonly #doorbell: Doorbell;
   readonly #closed = new AbortController();
   #attempt: Attempt | undefined;
@@ -69,36 +57,31 @@ export class Listing implements Disposable {
   /** The next attempt leaves no server out. */
   #pastBackOff = false;
   #dueAt = Number.NEGATIVE_INFINITY;
-  #acts = 0;
-  #bootId: string | undefined;
   #deadSockets = 0;
   #watchers = 0;
-  #versions = 0;
-  #view: MemberListing;
   #viewHoldsUntil = Number.POSITIVE_INFINITY;
-  #rungAt = Number.NEGATIVE_INFINITY;
   #cancelTimer: () => void = () => {};
-  #cancelRing: (() => void) | undefined;
 
   constructor(options: ListingOptions) {
     this.#options = options;
-    const { config, clock } = options;
+    const { memberId, config, clock, start, changed } = options;
     const freshMs = config.listingIntervalMs + config.listingFreshGraceMs;
-    this.#rules = {
+    const rules = {
       freshMs,
       maxAgeMs: Math.max(config.listingMaxAgeMs, freshMs),
       backOff: { firstMs: config.listingBackOffMs, maxMs: config.listingBackOffMaxMs },
     };
-    this.#freshness = new Freshness(this.#rules);
+    this.#freshness = new Freshness(rules);
+    this.#servers = new ServerCells(memberId, rules);
+    const status = this.#freshness.statusAt(clock.monotonic(), '');
+    this.#view = new ListingView(memberId, status, start, clock, changed);
     this.#doorbell = new Doorbell(clock, () => this.#askSoon());
-    const status = this.#freshness.statusAt(clock.monotonic(), this.#nextVersion());
-    this.#view = { memberId: options.memberId, status, servers: null };
   }
 
   /** What is known now; asks nobody. */
   peek(): MemberListing {
     if (this.#now() >= this.#viewHoldsUntil) this.#settle();
-    return this.#view;
+    return this.#view.current;
   }
 
   /** What is known; asks behind the answer when that is old, and before it (a bounded time) when cold. */
@@ -142,11 +125,7 @@ export class Listing implements Disposable {
   }
 
   writeThrough(ref: ServerRef, change: ServerChange): void {
-    const key = serverKey(ref);
-    const cell = this.#cells.get(key) ?? new ServerCell(ref, this.#rules);
-    this.#cells.set(key, cell);
-    cell.actedAt = ++this.#acts;
-    cell.change(change, this.#bootId, this.#moment());
+    this.#servers.change(ref, change, this.#moment());
     this.#pastBackOff = true;
     this.#settle();
     this.#askSoon();
@@ -154,7 +133,7 @@ export class Listing implements Disposable {
 
   /** Sockets somebody listens on, and left-over ones. */
   sockets(): { readonly live: number; readonly orphaned: number } {
-    const views = this.#view.servers ?? [];
+    const views = this.#view.current.servers ?? [];
     return {
       live: views.filter((server) => server.pid !== null).length,
       orphaned:
@@ -166,7 +145,7 @@ export class Listing implements Disposable {
     this.#closed.abort();
     this.#watchers = 0;
     this.#cancelTimer();
-    this.#cancelRing?.();
+    this.#view.stop();
     this.#doorbell.stop();
   }
 
@@ -177,8 +156,6 @@ export class Listing implements Disposable {
   #moment(): Moment {
     return { monotonic: this.#now(), wall: this.#options.clock.now() };
   }
-
-  #nextVersion = (): string => `${this.#options.start}-${++this.#versions}`;
 
   #isDue(now: number): boolean {
     return this.#attempt === undefined && now >= this.#nextAskAt();
@@ -208,10 +185,11 @@ export class Listing implements Disposable {
     if (this.#attempt !== undefined) return this.#attempt.done;
     const started = this.#moment();
     const { promise: done, resolve } = Promise.withResolvers<void>();
-    const attempt = { started, acts: this.#acts, done };
+    const attempt = { started, acts: this.#servers.acts, done };
     this.#attempt = attempt;
     this.#dueAt = started.monotonic + this.#options.config.listingIntervalMs;
-    const request = this.#request(started.monotonic);
+    const { socketDirs } = this.#options.config;
+    const request = this.#servers.request(socketDirs, started.monotonic, this.#pastBackOff);
     this.#pastBackOff = false;
     this.#viewHoldsUntil = Math.min(
       this.#viewHoldsUntil,
@@ -220,20 +198,6 @@ export class Listing implements Disposable {
     this.#schedule();
     void this.#look(attempt, request).then(resolve);
     return done;
-  }
-
-  #request(now: number): string {
-    const cells = [...this.#cells.values()].filter((cell) => cell.ref.generation === undefined);
-    const absent = cells
-      .filter((cell) => now - (cell.absentSince ?? now) <= absentMs && cell.isAbsent)
-      .sort((one, other) => (other.absentSince ?? 0) - (one.absentSince ?? 0))
-      .slice(0, maxAbsent);
-    const skipped = cells.filter((cell) => !this.#pastBackOff && cell.freshness.inBackOff(now));
-    return snapshotRequest({
-      directories: this.#options.config.socketDirs,
-      skip: skipped.map((cell) => cell.ref.pathHex),
-      extra: [...cells.filter((cell) => !cell.isAbsent), ...absent].map((cell) => cell.ref.pathHex),
-    });
   }
 
   async #look(attempt: Attempt, request: string): Promise<void> {
@@ -264,18 +228,15 @@ export class Listing implements Disposable {
     const reason = error instanceof HelperError ? error.reason : 'MALFORMED_ANSWER';
     const detail = error instanceof Error ? error.message : String(error);
     this.#freshness.fail(reason, detail, this.#moment());
-    for (const cell of this.#cells.values()) {
-      if (cell.actedAt <= attempt.acts) cell.lookFailed(reason, detail);
-    }
+    this.#servers.lookFailed(reason, detail, attempt.acts);
   }
 
   #apply(snapshot: Snapshot, { started, acts }: Attempt): void {
-    const { member, columns, directories, servers } = snapshot;
+    const { member, columns, directories } = snapshot;
     const ownClientPids = this.#options.ownClientPids();
     const context = { member, columns, ownClientPids, started, ended: this.#moment() };
-    this.#bootId = member.bootId;
     this.#deadSockets = snapshot.deadSockets;
-    const failing = directories.filter(({ code }) => code !== 'OK' && code !== 'ABSENT');
+    const failing = directories.filter(isFailing);
     const [first] = failing;
     if (first === undefined) this.#freshness.succeed(started);
     else {
@@ -283,97 +244,31 @@ export class Listing implements Disposable {
       const pause = failing.length === directories.length ? context.ended : undefined;
       this.#freshness.fail(directoryReason(first), first.detail, pause);
     }
-
-    const seen = new Set<string>();
-    const taken = servers.filter(({ code }) => code === 'ETAKEN');
-    for (const section of [...taken, ...servers.filter(({ code }) => code !== 'ETAKEN')]) {
-      const cell = this.#cellOf(section, member);
-      seen.add(serverKey(cell.ref));
-      if (cell.actedAt <= acts) cell.apply(section, context);
-      if (cell.unasked) this.#again = true;
-    }
-    for (const [key, cell] of this.#cells) {
-      if (seen.has(key) || cell.actedAt > acts) continue;
-      const unreadable = failing.find(({ pathHex }) => isIn(cell.ref.pathHex, pathHex));
-      if (unreadable === undefined) this.#cells.delete(key);
-      else cell.lookFailed(directoryReason(unreadable), unreadable.detail);
-    }
-  }
-
-  /**
-   * The cell of that identity. Whoever lost its path to another is told apart by its generation, and
-   * takes its rows along; also back again, when the path is its own once more.
-   */
-  #cellOf(row: ServerRow, member: MemberRow): ServerCell {
-    const { memberId } = this.#options;
-    const { pathHex } = row;
-    const generation = generationOf(row, member);
-    const ref =
-      row.code === 'ETAKEN' && generation !== null
-        ? { memberId, pathHex, generation }
-        : { memberId, pathHex };
-    const key = serverKey(ref);
-    const present = this.#cells.get(key);
-    if (present !== undefined && (generation === null || present.generation === generation)) {
-      return present;
-    }
-    const moved = [...this.#cells.values()].find(
-      (cell) =>
-        generation !== null && cell.ref.pathHex === pathHex && cell.generation === generation,
-    );
-    if (moved !== undefined) this.#cells.delete(serverKey(moved.ref));
-    const cell = moved ?? present ?? new ServerCell(ref, this.#rules);
-    cell.ref = ref;
-    this.#cells.set(key, cell);
-    return cell;
+    if (this.#servers.apply(snapshot, context, acts)) this.#again = true;
   }
 
   // ---- what readers see ----
 
-  /** Makes what readers see from what is known now; a change gets a new version and wakes followers. */
   #settle(): void {
     const now = this.#now();
-    const before = this.#view;
-    const { listingColdWaitMs } = this.#options.config;
-    const overdueAt = (this.#attempt?.started.monotonic ?? now) + listingColdWaitMs;
+    const overdueAt =
+      (this.#attempt?.started.monotonic ?? now) + this.#options.config.listingColdWaitMs;
     const overdue = this.#attempt !== undefined && now >= overdueAt;
+    const { nextVersion } = this.#view;
     const installed = this.#options.installedVersion();
-    const servers = [...this.#cells]
-      .sort(([one], [other]) => (one < other ? -1 : 1))
-      .map(([, cell]) => cell.view(now, overdue, installed, this.#nextVersion));
-    const status = this.#freshness.statusAt(now, before.status.version, overdue);
-    const after: MemberListing = {
-      memberId: before.memberId,
-      status,
-      servers: status.state === 'UNKNOWN' ? null : servers,
-    };
-    const same = listingLooksTheSame(before, after);
-    this.#view = same ? after : { ...after, status: { ...status, version: this.#nextVersion() } };
-    this.#viewHoldsUntil = this.#nextChangeByAge(now, overdue);
+    const servers = this.#servers.views(now, overdue, installed, nextVersion);
+    const status = this.#freshness.statusAt(now, '', overdue);
+    this.#viewHoldsUntil =
+      1 +
+      Math.min(
+        this.#freshness.changesAt(now, overdue) ?? Number.POSITIVE_INFINITY,
+        this.#servers.changesAt(now, overdue),
+      );
     if (this.#attempt !== undefined && !overdue) {
       this.#viewHoldsUntil = Math.min(this.#viewHoldsUntil, overdueAt);
     }
-    if (!same) this.#ring(isCosmetic(before, after));
+    this.#view.show(status, status.state === 'UNKNOWN' ? null : servers);
     this.#schedule();
-  }
-
-  #nextChangeByAge(now: number, overdue: boolean): number {
-    const values = [this.#freshness, ...[...this.#cells.values()].map((cell) => cell.freshness)];
-    return Math.min(
-      ...values.map((value) => (value.changesAt(now, overdue) ?? Number.POSITIVE_INFINITY) + 1),
-    );
-  }
-
-  #ring(cosmetic: boolean): void {
-    const wait = cosmetic ? this.#rungAt + cosmeticMs - this.#now() : 0;
-    if (wait > 0) {
-      this.#cancelRing ??= this.#options.clock.after(wait, () => this.#ring(false));
-      return;
-    }
-    this.#cancelRing?.();
-    this.#cancelRing = undefined;
-    this.#rungAt = this.#now();
-    this.#options.changed();
   }
 
   #tick(): void {
@@ -401,16 +296,4 @@ export class Listing implements Disposable {
       });
     });
   }
-}
-
-function directoryReason({ code }: DirectoryRow): Reason {
-  if (code === 'EACCES') return 'EACCES';
-  if (code === 'ETOOBIG') return 'OUTPUT_TOO_LARGE';
-  return code === 'EDIR' ? 'UNSAFE_DIRECTORY' : 'MALFORMED_ANSWER';
-}
-
-/** Whether that socket is directly in that directory; both as hex. */
-function isIn(pathHex: string, directoryHex: string): boolean {
-  if (!pathHex.startsWith(`${directoryHex}2f`)) return false;
-  return !Buffer.from(pathHex.slice(directoryHex.length + 2), 'hex').includes('/');
 }
