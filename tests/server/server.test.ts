@@ -1,0 +1,175 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { ListenError } from '../../src/server/server.ts';
+import { listing, server } from '../support/synthetic-fleet.ts';
+import { type Service, startService } from '../support/synthetic-service.ts';
+
+let service: Service;
+beforeEach(async () => {
+  service = await startService();
+  const ann = service.accounts.add('ann', 'ADMIN');
+  service.fleet.set(listing(ann.id, [server(ann.id, 1)]));
+  return async () => await service[Symbol.asyncDispose]();
+});
+
+const get = (path: string, init: RequestInit = {}) =>
+  fetch(`${service.url}${path}`, { redirect: 'manual', ...init });
+
+describe('the other routes', () => {
+  it('/health says that it is alive, /ready whether it can work', async () => {
+    expect((await get('/health')).status).toBe(200);
+    expect((await get('/ready')).status).toBe(200);
+    service.reasons = ['the database does not answer'];
+    const ready = await get('/ready');
+    expect([ready.status, await ready.json()]).toEqual([
+      503,
+      { status: 'not ready', reasons: ['the database does not answer'] },
+    ]);
+    expect((await get('/health')).status).toBe(200);
+  });
+
+  it('/metrics counts, without names', async () => {
+    await service.query('ann', '{ viewer { role } }');
+    const text = await (await get('/metrics')).text();
+    expect(text).toContain('muxwarden_http_requests_total{route="/graphql",status="200"} 1');
+    expect(text).toContain('muxwarden_subscriptions 0');
+    expect(text).not.toMatch(/ann|default-1/);
+  });
+
+  it('nothing else is there, and each has its policy', async () => {
+    const absent = await get('/graphql/x?y=../../etc/passwd');
+    expect(absent.status).toBe(404);
+    for (const path of ['/health', '/sign-in', '/graphiql', '/nothing']) {
+      const { headers } = await get(path);
+      expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect(headers.get('x-frame-options')).toBe('DENY');
+    }
+    expect((await get('/')).headers.get('location')).toBe('/graphiql');
+    expect((await get('/health', { method: 'POST' })).status).toBe(405);
+  });
+
+  it('/graphiql is one page without inline scripts, and its files are ours', async () => {
+    const response = await get('/graphiql');
+    const page = await response.text();
+    expect(page).not.toMatch(/<script>|https?:\/\//);
+    expect(response.headers.get('content-security-policy')).toContain("script-src 'self';");
+    const script = /<script src="([^"]+)"/.exec(page)?.[1] ?? '';
+    const file = await get(script);
+    expect(file.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
+    expect(file.headers.get('cache-control')).toContain('immutable');
+    expect((await file.text()).length).toBeGreaterThan(1_000_000);
+    expect((await get('/graphiql/nothing.js')).status).toBe(404);
+  });
+});
+
+describe('a sign-in link', () => {
+  const redeem = (token: string, headers: Record<string, string> = { origin: service.url }) =>
+    get('/sign-in', { method: 'POST', headers, body: new URLSearchParams({ token }) });
+
+  it('is used up by the form alone: opening, prefetching and HEAD do not', async () => {
+    service.accounts.links.set('one-time', 'ann');
+    for (const method of ['GET', 'HEAD'])
+      expect((await get('/sign-in', { method })).status).toBe(200);
+    const signedIn = await redeem('one-time');
+    expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/graphiql']);
+    const cookie = signedIn.headers.get('set-cookie') ?? '';
+    expect(cookie).toMatch(
+      /^muxwarden=cookie-of-ann; Path=\/; HttpOnly; SameSite=Strict; Expires=[^;]+$/,
+    );
+    const answer = await service.post(
+      { query: '{ viewer { via } }' },
+      {
+        headers: {
+          cookie: cookie.split(';')[0] ?? '',
+          origin: service.url,
+          'x-muxwarden-csrf': '1',
+        },
+      },
+    );
+    expect(await answer.json()).toEqual({ data: { viewer: { via: 'SIGN_IN_LINK' } } });
+    const again = await redeem('one-time');
+    expect([again.status, again.headers.get('set-cookie')]).toEqual([403, null]);
+    expect(await again.text()).toContain('muxwarden login');
+  });
+
+  it('may be pasted whole, without scripts', async () => {
+    service.accounts.links.set('one-time', 'ann');
+    expect((await redeem(`${service.url}/sign-in#one-time`)).status).toBe(303);
+  });
+
+  it('can’t be used by the page of another site, which would sign somebody in as somebody else', async () => {
+    service.accounts.links.set('one-time', 'ann');
+    expect((await redeem('one-time', { origin: 'https://evil.example' })).status).toBe(403);
+    expect((await redeem('one-time', {})).status).toBe(403);
+    expect(
+      (await redeem('one-time', { origin: service.url, 'content-type': 'text/plain' })).status,
+    ).toBe(415);
+    expect((await redeem('x'.repeat(5_000))).status).toBe(413);
+    expect((await redeem('one-time')).status).toBe(303);
+  });
+
+  it('is never logged', async () => {
+    service.accounts.links.set('canary-token', 'ann');
+    await redeem('canary-token');
+    await redeem('canary-token');
+    expect(service.log.join('')).not.toContain('canary-token');
+  });
+
+  it('has a __Host- cookie that is Secure where the public address is HTTPS', async () => {
+    await using behind = await startService({ publicUrl: 'https://mux.example' });
+    behind.accounts.add('ann', 'ADMIN');
+    behind.accounts.links.set('one-time', 'ann');
+    const response = await fetch(`http://127.0.0.1:${behind.server.port}/sign-in`, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { origin: 'https://mux.example' },
+      body: new URLSearchParams({ token: 'one-time' }),
+    });
+    expect(response.headers.get('set-cookie')).toMatch(
+      /^__Host-muxwarden=\S+; Path=\/; HttpOnly; SameSite=Strict; .*; Secure$/,
+    );
+  });
+
+  it('is refused where the cookie would travel in the clear', async () => {
+    await using open = await startService({ host: '0.0.0.0' });
+    open.accounts.links.set('one-time', 'ann');
+    const response = await fetch(`http://127.0.0.1:${open.server.port}/sign-in`);
+    expect(response.status).toBe(403);
+    expect(await response.text()).toContain('MUXWARDEN_PUBLIC_URL');
+  });
+});
+
+describe('listening', () => {
+  it('says what to do when the port is taken', async () => {
+    const config = readConfig({ MUXWARDEN_PORT: String(service.server.port) });
+    const second = startService({ port: config.port });
+    await expect(second).rejects.toThrow(ListenError);
+    await expect(second).rejects.toThrow(/somebody listens there already\. Set MUXWARDEN_PORT/);
+  });
+});
+
+describe('stopping', () => {
+  it('lets what runs finish, refuses what is new, and cuts what does not end', async () => {
+    const read = service.fleet.read.bind(service.fleet);
+    const begun = Promise.withResolvers<void>();
+    const go = Promise.withResolvers<void>();
+    service.fleet.read = async (id) => {
+      begun.resolve();
+      await go.promise;
+      return await read(id);
+    };
+    const running = service.query('ann', '{ members { nodes { listing { state } } } }');
+    await begun.promise;
+    const idle = connect(service.server.port, '127.0.0.1');
+    await once(idle, 'connect');
+    const stopped = service.server.stop(20_000);
+    go.resolve();
+    expect((await running).errors).toBeUndefined();
+    idle.resume();
+    await stopped;
+    await expect(get('/health')).rejects.toThrow();
+  });
+});
