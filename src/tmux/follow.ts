@@ -83,8 +83,9 @@ export class Followers {
             if (!signal.aborted) yield { kind: 'removed', memberId };
           }
         }
-        for (const memberId of follower.changed) {
-          follower.changed.delete(memberId);
+        // A copy: what changes again meanwhile is of the next round, so that `synced` can't be put off.
+        for (const memberId of [...follower.changed]) {
+          if (!follower.changed.delete(memberId)) continue;
           const listing = this.#followed.peek(memberId);
           if (listing === undefined || versions.get(memberId) === listing.status.version) continue;
           versions.set(memberId, listing.status.version);
