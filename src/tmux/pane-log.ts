@@ -53,6 +53,7 @@ export class PaneLog {
   readonly bell = new Bell();
   snapshot: Snapshot | undefined;
   readonly #clock: Clock;
+  readonly #gatherBytes: number;
   #marks: Mark[] = [];
   #lastMark = 0;
   #published = 0;
@@ -61,15 +62,18 @@ export class PaneLog {
   #chunk: Chunk | undefined;
   #chunkFrom = -1;
   #end: PaneEnd | undefined;
+  #last: Snapshot | undefined;
   #detached = false;
   #resyncAtContinuation = false;
   #resyncAtMainScreen = false;
   #size: Mark['size'] = null;
   #pid: number | undefined;
+  #deadSince: number | undefined;
 
   constructor(pane: number, limit: number, epochs: Epochs, clock: Clock) {
     this.pane = pane;
     this.bytes = new OutputLog(limit, epochs);
+    this.#gatherBytes = Math.min(chunkBytes, limit / 4);
     this.#clock = clock;
   }
 
@@ -85,6 +89,11 @@ export class PaneLog {
   /** How it ended; the bytes before that are still to be read. */
   get end(): PaneEnd | undefined {
     return this.#end;
+  }
+
+  /** The screen that stays behind: tmux drops output that it had not passed on when a program ended. */
+  get last(): Snapshot | undefined {
+    return this.#last;
   }
 
   /** Nothing comes any more and it is not known here why: look where the pane is now. */
@@ -110,7 +119,7 @@ export class PaneLog {
     const waiting = this.bytes.end - this.#published;
     if (waiting === 0) return;
     const wait = this.#publishedAt + gatherMs - this.#clock.monotonic();
-    if (wait <= 0 || waiting >= chunkBytes) this.flush();
+    if (wait <= 0 || waiting >= this.#gatherBytes) this.flush();
     else this.#gathering ??= this.#clock.after(wait, () => this.flush());
   }
 
@@ -149,6 +158,13 @@ export class PaneLog {
     this.#pid = pid;
   }
 
+  /** Called when it is seen dead: whether it was so for `ms` already. */
+  isDeadFor(ms: number): boolean {
+    const now = this.#clock.monotonic();
+    this.#deadSince ??= now;
+    return now - this.#deadSince >= ms;
+  }
+
   /** The first mark with a higher number. */
   markAfter(number: number): Mark | undefined {
     return this.#marks.find((mark) => mark.number > number);
@@ -181,8 +197,12 @@ export class PaneLog {
     this.bell.ring();
   }
 
-  close(end: PaneEnd): void {
-    this.#end ??= end;
+  /** `last`: what it shows in the end, where that can still be had. */
+  close(end: PaneEnd, last?: Snapshot): void {
+    if (this.#end === undefined) {
+      this.#end = end;
+      this.#last = last;
+    }
     this.flush();
     this.bell.ring();
   }

@@ -49,6 +49,7 @@ export class PaneReader {
   #cursor: string;
   #gap: PaneGapReason | undefined;
   #begun = false;
+  #shown: Snapshot | undefined;
   /** What a terminal shows is not right from this offset on: a new screen is to be had. */
   #staleFrom: number | undefined;
   /** That screen, to be shown when its offset is reached. */
@@ -93,6 +94,7 @@ export class PaneReader {
       if (hole !== undefined || this.#epoch === undefined) yield* this.#begin(log, hole);
       else if (next !== undefined) yield next;
       else if (mark !== undefined) yield* this.#pass(mark);
+      else if (log.last !== undefined && this.#shown !== log.last) this.#due = log.last;
       else if (log.end !== undefined) {
         yield closed(log, log.end);
         return;
@@ -110,7 +112,7 @@ export class PaneReader {
 
   /** The first snapshot; or a gap, and the snapshot behind it. */
   async *#begin(log: PaneLog, hole: PaneGapReason | undefined): AsyncGenerator<PaneOutputEvent> {
-    const snapshot = log.end === undefined ? await this.#snapshot(log.bytes.start) : undefined;
+    const snapshot = log.end === undefined ? await this.#snapshot(log.bytes.start) : log.last;
     if (snapshot === undefined && log.end === undefined) return;
     const offset = snapshot?.offset ?? log.bytes.end;
     if (hole !== undefined) {
@@ -131,6 +133,7 @@ export class PaneReader {
     this.#mark = snapshot.mark;
     this.#cursor = snapshot.event.cursor;
     this.#begun = true;
+    this.#shown = snapshot;
     return snapshot.event;
   }
 

@@ -6,6 +6,7 @@ export interface RosterPane {
   readonly pane: number;
   readonly columns: number;
   readonly rows: number;
+  /** 0 for a dead pane of 3.8. */
   readonly pid: number;
   readonly dead: boolean;
   readonly exitStatus: number | null;
@@ -22,7 +23,7 @@ export function readRoster(answer: BlockAnswer): ReadonlyMap<number, RosterPane>
   if (!answer.ok) return undefined;
   const roster = new Map<number, RosterPane>();
   for (const line of answer.lines) {
-    const fields = /^%(\d+) (\d+) (\d+) (\d+) ([01]?) (\d*) ([\dA-Z]*)$/.exec(
+    const fields = /^%(\d+) (\d+) (\d+) (\d*) ([01]?) (\d*) ([\dA-Z]*)$/.exec(
       line.toString('latin1'),
     );
     if (fields === null) return undefined;

@@ -9,6 +9,7 @@ import {
   messagesLine,
   paneLine,
   pauseAfterLine,
+  type RosterPane,
   readRoster,
   resumeOutputLine,
   rosterLine,
@@ -43,9 +44,11 @@ const rosterDelayMs = 50;
 const pollMs = 1_000;
 const quietMs = 60_000;
 const pingDeadlineMs = 5_000;
+const exitStatusMs = 500;
 const overloadRestMs = 1_000;
 /** For what nobody waits for: a server that was stopped answers it when it runs again. */
 const patientMs = 86_400_000;
+const none = new Uint8Array();
 
 export class SessionWatch implements AsyncDisposable {
   readonly session: number;
@@ -224,14 +227,33 @@ export class SessionWatch implements AsyncDisposable {
       const now = roster.get(log.pane);
       if (now === undefined) await this.#missing(log);
       else if (now.dead) {
-        const { exitStatus, exitSignal } = now;
-        log.close({ reason: 'EXITED', exitStatus, exitSignal });
-        this.forget(log);
+        // Right after a program's end older versions do not know yet how it ended.
+        const told = now.exitStatus !== null || now.exitSignal !== null;
+        if (told || log.isDeadFor(exitStatusMs)) await this.#died(log, now);
+        else this.#wantRoster(rosterDelayMs);
       } else {
         log.sized(now.columns, now.rows);
         log.runs(now.pid);
       }
     }
+  }
+
+  /** Dead under remain-on-exit. tmux drops output that it had not passed on yet: its screen has it. */
+  async #died(log: PaneLog, { exitStatus, exitSignal }: RosterPane): Promise<void> {
+    const before = log.snapshot;
+    log.snapshot = undefined;
+    const last = await takeSnapshot(
+      this.#client,
+      log,
+      log.bytes.end,
+      this.#options.clock,
+      patientMs,
+    );
+    const same =
+      before?.offset === last?.offset &&
+      Buffer.compare(before?.event.data ?? none, last?.event.data ?? none) === 0;
+    log.close({ reason: 'EXITED', exitStatus, exitSignal }, same ? undefined : last);
+    this.forget(log);
   }
 
   async #missing(log: PaneLog): Promise<void> {

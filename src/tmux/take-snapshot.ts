@@ -4,7 +4,7 @@ import type { PaneLog, Snapshot } from './pane-log.ts';
 import { composeScreen } from './screen.ts';
 import { captureLines, readCapture } from './screen-capture.ts';
 
-const deadlineMs = 3_000;
+const usualDeadlineMs = 3_000;
 /** Joining readers share a snapshot while it is so young, and little came since. */
 const sharedMs = 1_000;
 const sharedBytes = 16_384;
@@ -23,6 +23,7 @@ export function takeSnapshot(
   log: PaneLog,
   least: number,
   clock: Clock,
+  deadlineMs: number = usualDeadlineMs,
 ): Promise<Snapshot | undefined> {
   const shared = log.snapshot;
   if (
@@ -38,12 +39,17 @@ export function takeSnapshot(
   }
   const known = underWay.get(log);
   if (known !== undefined) return known;
-  const taken = capture(client, log, clock).finally(() => underWay.delete(log));
+  const taken = capture(client, log, clock, deadlineMs).finally(() => underWay.delete(log));
   underWay.set(log, taken);
   return taken;
 }
 
-function capture(client: ControlClient, log: PaneLog, clock: Clock): Promise<Snapshot | undefined> {
+function capture(
+  client: ControlClient,
+  log: PaneLog,
+  clock: Clock,
+  deadlineMs: number,
+): Promise<Snapshot | undefined> {
   return client.bracket(
     captureLines(log.pane),
     (answers) => {

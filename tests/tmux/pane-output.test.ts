@@ -3,10 +3,11 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Screen } from '../support/terminal.ts';
-import { eventually, presentVersions } from '../support/tmux-server.ts';
+import { presentClasses } from '../support/tmux-classes.ts';
+import { eventually } from '../support/tmux-server.ts';
 import { watchTmux } from '../support/watched-tmux.ts';
 
-describe.each(presentVersions)('tmux %s', (version) => {
+describe.each(presentClasses)('tmux %s', (version) => {
   test('a snapshot comes first and what the program writes continues it', async () => {
     await using lab = await watchTmux({ version });
     await lab.tmux.run('send-keys', '-t', 'main:', 'echo before', 'Enter');

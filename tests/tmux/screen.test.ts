@@ -3,8 +3,9 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { Screen } from '../support/terminal.ts';
+import { presentClasses } from '../support/tmux-classes.ts';
 import { untilSame } from '../support/tmux-screen.ts';
-import { eventually, presentVersions, type TmuxServer } from '../support/tmux-server.ts';
+import { eventually, type TmuxServer } from '../support/tmux-server.ts';
 import { watchTmux } from '../support/watched-tmux.ts';
 
 async function type(tmux: TmuxServer, ...keys: readonly string[]): Promise<void> {
@@ -23,7 +24,7 @@ const mixed = Array.from(
   (_, index) => `${index} 漢字テスト é 🙂 \ttab ${'x'.repeat((index * 7) % 150)} 世界`,
 ).join('\n');
 
-describe.each(presentVersions)('tmux %s', (version) => {
+describe.each(presentClasses)('tmux %s', (version) => {
   test('joined in the middle of vim, through edits, resizes and leaving it, an emulator shows what tmux shows', async () => {
     await using lab = await watchTmux({ version, columns: 90, rows: 25 });
     const { tmux } = lab;
