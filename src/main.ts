@@ -73,7 +73,7 @@ export async function serve(config: Config): Promise<void> {
       url: server.url,
       adminKeyFile: first.adminKeyFile,
       signInLink: await signInLink(server.url, first, authentication.sessions),
-      problems: fleet.problems(),
+      problems: [...fleet.problems(), ...audit.problems()],
     }),
   );
   logger.info({ url: server.url, signal: await stopped }, 'stopping');
@@ -121,7 +121,9 @@ async function whyNotReady(database: Database, audit: Audit): Promise<readonly s
   );
   return [
     ...(answers ? [] : ['the database does not answer']),
-    ...audit.problems().map(({ code }) => code),
+    ...(audit.problems().some(({ code }) => code === 'AUDIT_UNAVAILABLE')
+      ? ['acts can not be put on record']
+      : []),
   ];
 }
 
