@@ -72,7 +72,7 @@ async function redeem(
 }
 
 const fill =
-  "const field=document.forms[0].elements.token,token=location.hash.slice(1);if(token){field.value=token;field.type='hidden';field.labels[0].hidden=true;history.replaceState(null,'',location.pathname)}";
+  "const field=document.forms[0].elements.token,token=location.hash.slice(1);if(token){field.value=token;field.labels[0].hidden=true;field.type='hidden';history.replaceState(null,'',location.pathname)}";
 
 function form(response: ServerResponse): void {
   const { body, policy } = smallPage(
