@@ -107,7 +107,7 @@ describe('a server without free descriptors', () => {
     await once(limit, 'exit');
     const cpu = () => world.server('starved').cpuPercent ?? 0;
     // A core of its own is what a busy machine may not have for it: then it is UNRESPONSIVE.
-    for (let second = 0; second < 15 && cpu() < 90; second++) {
+    for (let second = 0; second < 6 && cpu() < 90; second++) {
       await world.refresh();
       await wait(1_000);
     }
@@ -149,10 +149,10 @@ describe('the service itself', () => {
     const lines = createInterface({ input: service.stdout })[Symbol.asyncIterator]();
     expect((await lines.next()).value).toBe('synced');
     service.kill('SIGSTOP');
-    await wait(8_000);
+    await wait(5_000);
     service.kill('SIGCONT');
     let most = 0;
-    for (let look = 0; look < 20; look++) {
+    for (let look = 0; look < 8; look++) {
       const helpers = (await descendants(service.pid ?? 0)).filter(
         ({ parent }) => parent === service.pid,
       );
