@@ -10,7 +10,7 @@ import {
   WorkingDirectoryMissingError,
 } from './errors.ts';
 import { lookAgain, unknownServer } from './look-again.ts';
-import { HelperError, serverWords } from './member-helper.ts';
+import { HelperError, type ServerTarget, serverWords } from './member-helper.ts';
 import { type LocatedPane, type MemberTmux, serverKey } from './member-tmux.ts';
 import type {
   PaneRef,
@@ -20,7 +20,6 @@ import type {
   RestartPaneResult,
   ServerView,
 } from './model.ts';
-import { askDescription } from './restoration.ts';
 import { serverLabel, stateOf } from './server-state.ts';
 import { type ProcessId, survivorsAmong } from './survivors.ts';
 import { workingDirectory } from './working-directory.ts';
@@ -54,7 +53,7 @@ export async function prepareRestartPane(
     refuseSilent(server);
     const located = tmux.locatePane(pane);
     const directory = await workingDirectory(tmux, located);
-    const processes = await processesOf(tmux, located);
+    const processes = await processesOf(tmux, pane, located.target);
     return {
       before: stateOf(server),
       targetLabel: `${serverLabel(server)} ${paneLabel(located)}`,
@@ -109,20 +108,26 @@ interface Before {
   readonly processes: readonly ProcessId[];
 }
 
-/** What lives in the pane, so that what outlives it can be named. @throws ListingUnknownError */
+/** What lives in the pane, so that what outlives it can be named. */
 async function processesOf(
   tmux: MemberTmux,
-  { server, pane }: LocatedPane,
+  ref: PaneRef,
+  target: ServerTarget,
 ): Promise<readonly ProcessId[]> {
-  const described = await askDescription(tmux, server);
-  if ('description' in described) {
-    return described.description.processes.filter((process) => process.pane === pane.pane);
+  try {
+    const { rows, failure } = await tmux.helper.ask(
+      `processes ${serverWords(target)} pane=${ref.pane}`,
+    );
+    if (failure?.code === 'ESTALE' || failure?.code === 'ENOENT') throw await whyStale(tmux, ref);
+    if (failure !== null) {
+      const detail = `${failure.code}: ${escapeText(failure.detail)}`;
+      throw new ListingUnknownError(null, null, detail);
+    }
+    return rows.map(([, , pid, ticks]) => ({ pid: Number(pid), ticks: ticks ?? '' }));
+  } catch (error) {
+    if (!(error instanceof HelperError)) throw error;
+    throw new ListingUnknownError(error.reason, null, error.message, { cause: error });
   }
-  throw new ListingUnknownError(
-    described.reason ?? null,
-    null,
-    `what runs in the pane can't be seen (${described.failure})`,
-  );
 }
 
 async function respawn(
