@@ -59,7 +59,7 @@ function refuseUnreachable(server: ServerView, request: RestartServerRequest): v
   }
   if (server.reason === 'PATH_TAKEN') {
     throw new UnsupportedError(
-      'Another tmux server listens on its path now, so it can’t be started there again. End it by its pid, or move what runs in it.',
+      "Another tmux server listens on its path now, so it can't be started there again. End it by its pid, or move what runs in it.",
       server.version,
     );
   }
