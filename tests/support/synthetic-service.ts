@@ -7,6 +7,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import { createLogger } from '../../src/log.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import { type RunningServer, startServer } from '../../src/server/server.ts';
+import type { Fleet } from '../../src/tmux/model.ts';
 import { memberUuid, SyntheticFleet } from './synthetic-fleet.ts';
 
 /** Members and credentials that a test sets; the bearer key of a member is `mw_<login>`. */
@@ -105,8 +106,8 @@ const noAudit: Audit = {
   added: new Bell(),
 } as Partial<Audit> as Audit;
 
-export interface Service extends AsyncDisposable {
-  readonly fleet: SyntheticFleet;
+export interface Service<On extends Fleet = SyntheticFleet> extends AsyncDisposable {
+  readonly fleet: On;
   readonly accounts: SyntheticAccounts;
   readonly server: RunningServer;
   readonly url: string;
@@ -132,10 +133,15 @@ export interface Answer<Data> {
 }
 
 /** The real server on a free port of loopback, in front of a synthetic fleet. */
-export async function startService(
+export function startService(over: Partial<Config> = {}): Promise<Service> {
+  return startServiceOn(new SyntheticFleet(), over);
+}
+
+/** The same in front of any fleet. */
+export async function startServiceOn<On extends Fleet>(
+  fleet: On,
   over: Partial<Config> = {},
-  fleet = new SyntheticFleet(),
-): Promise<Service> {
+): Promise<Service<On>> {
   const accounts = new SyntheticAccounts();
   const log: string[] = [];
   const config = { ...readConfig({ MUXWARDEN_PORT: '0' }), ...over };
