@@ -6,7 +6,6 @@ import { type AccountStore, openAccounts } from './auth/account-store.ts';
 import { openAuthentication } from './auth/authentication.ts';
 import { type Bootstrapped, bootstrap } from './auth/bootstrap.ts';
 import { type Sessions, signInUrl } from './auth/sessions.ts';
-import { writeServiceRecord } from './cli/service-record.ts';
 import { systemClock } from './concurrency/clock.ts';
 import type { Config } from './config.ts';
 import type { Database } from './database/database.ts';
@@ -18,6 +17,7 @@ import { createLogger } from './log.ts';
 import { ownVersion } from './own-version.ts';
 import { reconcile } from './resolvers/reconcile.ts';
 import { startServer } from './server/server.ts';
+import { writeServiceRecord } from './service-record.ts';
 import { LocalFleet } from './tmux/fleet.ts';
 import { PaneOutputs } from './tmux/pane-output.ts';
 

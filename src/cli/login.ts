@@ -1,9 +1,9 @@
 import { Sessions, signInUrl } from '../auth/sessions.ts';
 import { readConfig } from '../config.ts';
 import { Members } from '../members/members.ts';
+import { runningService } from '../service-record.ts';
 import { type Command, CommandError, exactly, readWords } from './command.ts';
 import { memberNamed, ownMember } from './own-member.ts';
-import { runningService } from './service-record.ts';
 import { isoMinute } from './table.ts';
 import { withDatabase } from './with-database.ts';
 

@@ -7,8 +7,8 @@ import { ownUser } from '../../src/auth/bootstrap.ts';
 import { checkPassword } from '../../src/auth/passwords.ts';
 import type { Io } from '../../src/cli/command.ts';
 import { run } from '../../src/cli/run.ts';
-import { runningService, writeServiceRecord } from '../../src/cli/service-record.ts';
 import { openDatabase } from '../../src/database/open.ts';
+import { runningService, writeServiceRecord } from '../../src/service-record.ts';
 import { databaseKinds, openTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { scratchDirectory } from '../support/scratch.ts';
 
