@@ -133,8 +133,11 @@ export interface Answer<Data> {
 }
 
 /** The real server on a free port of loopback, in front of a synthetic fleet. */
-export function startService(over: Partial<Config> = {}): Promise<Service> {
-  return startServiceOn(new SyntheticFleet(), over);
+export function startService(
+  over: Partial<Config> = {},
+  fleet = new SyntheticFleet(),
+): Promise<Service> {
+  return startServiceOn(fleet, over);
 }
 
 /** The same in front of any fleet. */
