@@ -17,7 +17,7 @@ import { createLogger } from './log.ts';
 import { ownVersion } from './own-version.ts';
 import { reconcile } from './resolvers/reconcile.ts';
 import { startServer } from './server/server.ts';
-import { writeServiceRecord } from './service-record.ts';
+import { writeServiceRecord } from './server/service-record.ts';
 import { LocalFleet } from './tmux/fleet.ts';
 import { PaneOutputs } from './tmux/pane-output.ts';
 

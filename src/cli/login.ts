@@ -1,7 +1,7 @@
 import { Sessions, signInUrl } from '../auth/sessions.ts';
 import { readConfig } from '../config.ts';
 import { Members } from '../members/members.ts';
-import { runningService } from '../service-record.ts';
+import { runningService } from '../server/service-record.ts';
 import { type Command, CommandError, exactly, readWords } from './command.ts';
 import { memberNamed, ownMember } from './own-member.ts';
 import { isoMinute } from './table.ts';

@@ -8,7 +8,7 @@ import { checkPassword } from '../../src/auth/passwords.ts';
 import type { Io } from '../../src/cli/command.ts';
 import { run } from '../../src/cli/run.ts';
 import { openDatabase } from '../../src/database/open.ts';
-import { runningService, writeServiceRecord } from '../../src/service-record.ts';
+import { runningService, writeServiceRecord } from '../../src/server/service-record.ts';
 import { databaseKinds, openTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { scratchDirectory } from '../support/scratch.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { postgresPrograms } from '../../database/postgres-programs.ts';
-import { runningService } from '../../service-record.ts';
+import { runningService } from '../../server/service-record.ts';
 import { withUnmigrated } from '../with-database.ts';
 import { bad, type Check, good } from './check.ts';
 

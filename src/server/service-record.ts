@@ -1,9 +1,9 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { isAlive, lifeOf } from './database/process-life.ts';
-import { writeFileDurably } from './durable-file.ts';
-import { jsonText } from './json-text.ts';
+import { isAlive, lifeOf } from '../database/process-life.ts';
+import { writeFileDurably } from '../durable-file.ts';
+import { jsonText } from '../json-text.ts';
 
 /** What a running service leaves in its state directory, for commands: `service.json`. */
 const shape = jsonText.pipe(
