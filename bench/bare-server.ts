@@ -1,20 +1,22 @@
 import { createServer } from 'node:http';
 
 /**
- * The limit for an HTTP answer: a bare Node server that reads the request's body and returns bytes
- * that it was given before. Started as a process of its own; PUT sets the bytes, POST returns them.
+ * The limit for an HTTP answer: a bare Node server that reads the request's body and returns an answer
+ * that it was given before. PUT sets it; POST returns it, from a string as `response.end(text)` is
+ * mostly called, and at /bytes from bytes that are ready to be sent.
  */
-let answer = Buffer.alloc(0);
+let bytes = Buffer.alloc(0);
+let text = '';
 const server = createServer((request, response) => {
   const parts: Buffer[] = [];
   request.on('data', (part: Buffer) => parts.push(part));
   request.on('end', () => {
-    if (request.method === 'PUT') answer = Buffer.concat(parts);
-    response.writeHead(200, {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': request.method === 'PUT' ? 0 : answer.length,
-    });
-    response.end(request.method === 'PUT' ? undefined : answer);
+    response.setHeader('content-type', 'application/json; charset=utf-8');
+    if (request.method === 'PUT') {
+      bytes = Buffer.concat(parts);
+      text = bytes.toString();
+      response.end();
+    } else response.end(request.url === '/bytes' ? bytes : text);
   });
 });
 server.listen(0, '127.0.0.1', () => {

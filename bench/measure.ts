@@ -23,17 +23,20 @@ export function quantile(values: readonly number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
 }
 
-/** One value a round for each side, taken in turns; which side begins changes each round. */
-export async function inTurns(
+/** One value a round for each side, taken in turns; the order turns round each time. */
+export async function inTurns<Side extends string>(
   rounds: number,
-  ours: () => Promise<number>,
-  limit: () => Promise<number>,
-): Promise<{ ours: readonly number[]; limit: readonly number[] }> {
-  const found = { ours: [] as number[], limit: [] as number[] };
+  sides: Readonly<Record<Side, () => Promise<number>>>,
+): Promise<Readonly<Record<Side, number[]>>> {
+  const names = Object.keys(sides) as Side[];
+  const found = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
+    Side,
+    number[]
+  >;
   for (let round = 0; round < rounds; round += 1) {
-    if (round % 2 === 1) found.limit.push(await limit());
-    found.ours.push(await ours());
-    if (round % 2 === 0) found.limit.push(await limit());
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      found[name].push(await sides[name]());
+    }
   }
   return found;
 }

@@ -11,6 +11,8 @@ import { type Service, startService, temporaryFolder } from './service.ts';
 /** Reads one pane until told to stop; gives each piece of its output as it comes. */
 interface Reader extends AsyncDisposable {
   onBytes: (bytes: Buffer) => void;
+  /** Rejects when it stops to give every byte. */
+  readonly whole: Promise<never>;
 }
 
 const fileBytes = 16 << 20;
@@ -39,22 +41,21 @@ export const paneOutput: Benchmark = {
       });
       const began = performance.now();
       await tmux.run('send-keys', '-t', '%0', `clear; cat ${file}`, 'Enter');
-      await end;
+      await Promise.race([end, reading.whole]);
       return fileBytes / 1e6 / ((performance.now() - began) / 1000);
     };
     const noClients = () =>
       eventually(async () => (await tmux.run('list-clients')) === '', 'nobody is attached');
-    const bytes = await inTurns(
-      rounds,
-      async () => {
+    const bytes = await inTurns(rounds, {
+      ours: async () => {
         await noClients();
         return flood(await throughService(service, paneId));
       },
-      async () => {
+      limit: async () => {
         await noClients();
         return flood(await bareControlClient(tmux));
       },
-    );
+    });
     const delay = await delays(tmux, service, paneId, rounds);
     const [oursRate, limitRate] = [median(bytes.ours), median(bytes.limit)];
     const at = (part: number) => [quantile(delay.ours, part), quantile(delay.limit, part)] as const;
@@ -115,13 +116,19 @@ async function throughService(service: Service, paneId: string): Promise<Reader>
     connectionParams: { Authorization: `Bearer ${service.key}` },
     retryAttempts: 0,
   });
+  let fail: (error: Error) => void = () => {};
+  const whole = new Promise<never>((_, reject) => {
+    fail = reject;
+  });
+  whole.catch(() => undefined);
   const reader: Reader = {
     onBytes: () => {},
+    whole,
     async [Symbol.asyncDispose]() {
       await client.dispose();
     },
   };
-  await new Promise<void>((resolve, reject) => {
+  const begun = new Promise<void>((resolve) => {
     client.subscribe<{ paneOutput: { __typename: string; data?: string } }>(
       {
         query: `subscription ($paneId: ID!) { paneOutput(paneId: $paneId) {
@@ -132,16 +139,18 @@ async function throughService(service: Service, paneId: string): Promise<Reader>
         next({ data, errors }) {
           const event = data?.paneOutput;
           if (event?.__typename === 'PaneSnapshot') resolve();
-          else if (event?.__typename !== 'PaneChunk') {
-            // A gap would make the figure one of fewer bytes.
-            reject(new Error(JSON.stringify(errors ?? event)));
-          } else reader.onBytes(Buffer.from(event.data ?? '', 'base64'));
+          else if (event?.__typename === 'PaneChunk') {
+            reader.onBytes(Buffer.from(event.data ?? '', 'base64'));
+          }
+          // A gap would make the figure one of fewer bytes.
+          else fail(new Error(JSON.stringify(errors ?? event)));
         },
-        error: reject,
-        complete: () => {},
+        error: (cause) => fail(new Error('the stream failed', { cause })),
+        complete: () => fail(new Error('the stream ended')),
       },
     );
   });
+  await Promise.race([begun, whole]);
   return reader;
 }
 
@@ -155,6 +164,7 @@ async function bareControlClient(tmux: TmuxServer): Promise<Reader> {
   const gone = new Promise<void>((resolve) => client.once('exit', () => resolve()));
   const reader: Reader = {
     onBytes: () => {},
+    whole: new Promise(() => {}),
     async [Symbol.asyncDispose]() {
       client.stdin.end();
       await gone;

@@ -37,7 +37,7 @@ export const start: Benchmark = {
       await using fresh = await temporaryFolder();
       firstStarts.push(await ours(fresh.path));
     }
-    const again = await inTurns(rounds, () => ours(kept.path), limit);
+    const again = await inTurns(rounds, { ours: () => ours(kept.path), limit });
     const [oursMs, limitMs] = [median(again.ours), median(again.limit)];
     const [oursRss, limitRss] = [median(memory.ours), median(memory.limit)];
     return [
