@@ -6,18 +6,14 @@ import type { Epochs } from './output-cursor.ts';
 import { drained, PaneLog, type Snapshot } from './pane-log.ts';
 import {
   continueLine,
-  messagesLine,
-  paneLine,
   pauseAfterLine,
-  type RosterPane,
-  readRoster,
   resumeOutputLine,
-  rosterLine,
   stopOutputLine,
-  wasKilled,
   watchServerLine,
 } from './pane-roster.ts';
+import { patientMs, RosterKeeper } from './roster-keeper.ts';
 import { takeSnapshot } from './take-snapshot.ts';
+import { Timers } from './timers.ts';
 
 /**
  * One control client on one session, shared by everybody who watches a pane of it. It turns what
@@ -40,15 +36,15 @@ export interface SessionWatchOptions {
   readonly mostLoad?: number;
 }
 
+const ofListing =
+  /^(?:layout-change|subscription-changed|sessions-changed|unlinked-|window-|session-|client-)/;
+const ofRoster =
+  /^(?:layout-change|window-close|unlinked-window-close|window-add|subscription-changed)$/;
 const rosterDelayMs = 50;
 const pollMs = 1_000;
 const quietMs = 60_000;
 const pingDeadlineMs = 5_000;
-const exitStatusMs = 500;
 const overloadRestMs = 1_000;
-/** For what nobody waits for: a server that was stopped answers it when it runs again. */
-const patientMs = 86_400_000;
-const none = new Uint8Array();
 
 export class SessionWatch implements AsyncDisposable {
   readonly session: number;
@@ -59,8 +55,8 @@ export class SessionWatch implements AsyncDisposable {
   readonly #logs = new Map<number, PaneLog>();
   readonly #touched = new Set<PaneLog>();
   readonly #load: LoadMeter;
-  #rosterWanted = false;
-  #cancelTimers: (() => void)[] = [];
+  readonly #timers: Timers;
+  readonly #roster: RosterKeeper;
   #heardAt: number;
   #shedding = false;
   #over = false;
@@ -70,6 +66,7 @@ export class SessionWatch implements AsyncDisposable {
     this.#options = options;
     this.#load = new LoadMeter(options.clock, options.mostLoad ?? 0.6);
     this.#heardAt = options.clock.monotonic();
+    this.#timers = new Timers(options.clock);
     this.#client = new ControlClient(
       options.connection,
       {
@@ -79,6 +76,15 @@ export class SessionWatch implements AsyncDisposable {
       },
       options.clock,
     );
+    this.#roster = new RosterKeeper({
+      client: this.#client,
+      session: options.session,
+      clock: options.clock,
+      timers: this.#timers,
+      logs: () => [...this.#logs.values()],
+      forget: (log) => this.forget(log),
+      run: (work) => this.#run(work),
+    });
     this.ended = this.#client.ended.then(() => this.#detachAll());
     this.#run(this.#begin());
   }
@@ -99,7 +105,7 @@ export class SessionWatch implements AsyncDisposable {
     const log = new PaneLog(pane, logBytes, epochs, clock);
     this.#logs.set(pane, log);
     if (this.#over) log.detach();
-    else this.#wantRoster(0);
+    else this.#roster.want(0);
     return log;
   }
 
@@ -113,7 +119,7 @@ export class SessionWatch implements AsyncDisposable {
    */
   async snapshot(log: PaneLog, least: number): Promise<Snapshot | undefined> {
     const taken = await takeSnapshot(this.#client, log, least, this.#options.clock);
-    if (taken === undefined) this.#wantRoster(0);
+    if (taken === undefined) this.#roster.want(0);
     return taken;
   }
 
@@ -135,7 +141,7 @@ export class SessionWatch implements AsyncDisposable {
       this.#client.ask(watchServerLine, patientMs),
     ]);
     // Without the subscription nothing tells that a pane died or was respawned.
-    if (!subscribed.ok) this.#every(pollMs, async () => this.#wantRoster(0));
+    if (!subscribed.ok) this.#every(pollMs, async () => this.#roster.want(0));
     this.#every(quietMs, () => this.#listen());
   }
 
@@ -165,20 +171,9 @@ export class SessionWatch implements AsyncDisposable {
       if (pane !== undefined) this.#run(this.#resume(Number(pane)));
       return;
     }
-    if (
-      !/^(?:layout-change|subscription-changed|sessions-changed|unlinked-|window-|session-|client-)/.test(
-        name,
-      )
-    )
-      return;
+    if (!ofListing.test(name)) return;
     this.#options.doorbell();
-    if (
-      /^(?:layout-change|window-close|unlinked-window-close|window-add|subscription-changed)$/.test(
-        name,
-      )
-    ) {
-      this.#wantRoster(rosterDelayMs);
-    }
+    if (ofRoster.test(name)) this.#roster.want(rosterDelayMs);
   }
 
   /** tmux dropped what it had for that pane. */
@@ -194,7 +189,7 @@ export class SessionWatch implements AsyncDisposable {
     this.#shedding = true;
     for (const log of this.#logs.values()) log.flush();
     await this.#client.ask(stopOutputLine, patientMs);
-    await new Promise<void>((resolve) => this.#after(overloadRestMs, resolve));
+    await new Promise<void>((resolve) => this.#timers.after(overloadRestMs, resolve));
     await this.#client.ask(resumeOutputLine, patientMs);
     this.#shedding = false;
     this.#load.reset();
@@ -209,67 +204,6 @@ export class SessionWatch implements AsyncDisposable {
     if (this.#options.clock.monotonic() - this.#heardAt < quietMs) return;
     if (await this.#client.ping(pingDeadlineMs)) return;
     if (await this.#options.answersOthers()) this.#leave();
-  }
-
-  #wantRoster(delayMs: number): void {
-    if (this.#rosterWanted || this.#over) return;
-    this.#rosterWanted = true;
-    this.#after(delayMs, () => {
-      this.#rosterWanted = false;
-      this.#run(this.#readRoster());
-    });
-  }
-
-  async #readRoster(): Promise<void> {
-    const roster = readRoster(await this.#client.ask(rosterLine(this.session), patientMs));
-    if (roster === undefined) return;
-    for (const log of [...this.#logs.values()]) {
-      const now = roster.get(log.pane);
-      if (now === undefined) await this.#missing(log);
-      else if (now.dead) {
-        // Right after a program's end older versions do not know yet how it ended.
-        const told = now.exitStatus !== null || now.exitSignal !== null;
-        if (told || log.isDeadFor(exitStatusMs)) await this.#died(log, now);
-        else this.#wantRoster(rosterDelayMs);
-      } else {
-        log.sized(now.columns, now.rows);
-        log.runs(now.pid);
-      }
-    }
-  }
-
-  /** Dead under remain-on-exit. tmux drops output that it had not passed on yet: its screen has it. */
-  async #died(log: PaneLog, { exitStatus, exitSignal }: RosterPane): Promise<void> {
-    const before = log.snapshot;
-    log.snapshot = undefined;
-    const last = await takeSnapshot(
-      this.#client,
-      log,
-      log.bytes.end,
-      this.#options.clock,
-      patientMs,
-    );
-    const same =
-      before?.offset === last?.offset &&
-      Buffer.compare(before?.event.data ?? none, last?.event.data ?? none) === 0;
-    log.close({ reason: 'EXITED', exitStatus, exitSignal }, same ? undefined : last);
-    this.forget(log);
-  }
-
-  async #missing(log: PaneLog): Promise<void> {
-    const ownName = `client-${this.#client.pid}`;
-    const [there, killed] = await Promise.all([
-      this.#client.ask(paneLine(log.pane), patientMs),
-      this.#client.bracket(
-        [messagesLine],
-        ([messages]) => (messages?.ok ? wasKilled(messages, log.pane, ownName) : false),
-        patientMs,
-      ),
-    ]);
-    this.forget(log);
-    if (there.ok && there.lines[0]?.toString('latin1') === `%${log.pane}`) log.detach();
-    else
-      log.close({ reason: killed ? 'PANE_KILLED' : 'EXITED', exitStatus: null, exitSignal: null });
   }
 
   /** What happens behind the readers' backs ends with the connection, which they see by their logs. */
@@ -287,22 +221,12 @@ export class SessionWatch implements AsyncDisposable {
   #detachAll(): void {
     if (this.#over) return;
     this.#over = true;
-    for (const cancel of this.#cancelTimers) cancel();
+    this.#timers.stop();
     for (const log of this.#logs.values()) log.detach();
     this.#logs.clear();
   }
 
-  #after(ms: number, ring: () => void): void {
-    const cancel = this.#options.clock.after(ms, () => {
-      this.#cancelTimers = this.#cancelTimers.filter((other) => other !== cancel);
-      if (!this.#over) ring();
-    });
-    this.#cancelTimers.push(cancel);
-  }
-
   #every(ms: number, work: () => Promise<void>): void {
-    this.#after(ms, () => {
-      this.#run(work().then(() => this.#every(ms, work)));
-    });
+    this.#timers.after(ms, () => this.#run(work().then(() => this.#every(ms, work))));
   }
 }
