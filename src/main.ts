@@ -19,7 +19,7 @@ import { reconcile } from './resolvers/reconcile.ts';
 import { startServer } from './server/server.ts';
 import { writeServiceRecord } from './server/service-record.ts';
 import { LocalFleet } from './tmux/fleet.ts';
-import { PaneOutputs } from './tmux/pane-output.ts';
+import { PaneOutputs } from './tmux/output/pane-output.ts';
 
 /**
  * The service, put together: state directory -> database -> accounts -> fleet -> audit -> server.

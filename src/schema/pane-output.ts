@@ -7,7 +7,7 @@ import {
   paneOutput,
 } from '../resolvers/pane-output.ts';
 import { thrown } from '../resolvers/stream.ts';
-import { textOf } from '../tmux/pane-text.ts';
+import { textOf } from '../tmux/output/pane-text.ts';
 import { builder } from './builder.ts';
 import { ListingUnknownError, NotFoundError, StaleGenerationError } from './errors.ts';
 import { idArgument } from './global-ids.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
-import { Listing } from './listing.ts';
+import { Listing } from './listing/listing.ts';
 import { findServer, locatePane, targetOf, targetProcessOf } from './locate.ts';
 import type { MemberHelper, ServerTarget } from './member-helper.ts';
 import type {

@@ -5,9 +5,12 @@ import { type Clock, systemClock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
 import { type Surroundings, TmuxAdapter } from './adapter.ts';
 import { NotFoundError } from './errors.ts';
-import { Followers } from './follow.ts';
-import { ProcessHelper } from './helper.ts';
+import { ProcessHelper } from './helper/helper.ts';
+import { Processes } from './helper/process.ts';
+import { directReach, sudoReach } from './helper/reach.ts';
+import { RefusingHelper } from './helper/refusing-helper.ts';
 import { TmuxOnMachine } from './installed-tmux.ts';
+import { Followers } from './listing/follow.ts';
 import type { MemberHelper } from './member-helper.ts';
 import type { MemberTmux, PaneStreams } from './member-tmux.ts';
 import type {
@@ -28,14 +31,11 @@ import type {
   ServerRef,
   ServerState,
 } from './model.ts';
-import { PaneOutputs } from './pane-output.ts';
+import { PaneOutputs } from './output/pane-output.ts';
 import { problemsOf } from './problems.ts';
-import { Processes } from './process.ts';
-import { directReach, sudoReach } from './reach.ts';
-import { RefusingHelper } from './refusing-helper.ts';
-import { prepareRestartPane } from './restart-pane.ts';
-import { prepareRestartServer } from './restart-server.ts';
-import { lookAtServer } from './server-state.ts';
+import { prepareRestartPane } from './restart/restart-pane.ts';
+import { prepareRestartServer } from './restart/restart-server.ts';
+import { lookAtServer } from './restart/server-state.ts';
 
 /**
  * The members whose tmux is on this machine. In local mode that is one Linux user, the service's

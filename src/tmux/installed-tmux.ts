@@ -2,8 +2,8 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, isAbsolute, join } from 'node:path';
 import type { Clock } from '../concurrency/clock.ts';
+import { Processes } from './helper/process.ts';
 import type { InstalledTmux } from './member-tmux.ts';
-import { Processes } from './process.ts';
 import { parseVersionLine } from './tmux-version.ts';
 
 const lookMs = 60_000;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { LayoutBox, LayoutCell } from '../../src/tmux/layout-cells.ts';
+import type { LayoutBox, LayoutCell } from '../../src/tmux/restart/layout-cells.ts';
 
 /** Cuts a box into panes by a list of random numbers, as a member's splits would. */
 function cut(box: LayoutBox, random: () => number, next: () => number, depth = 0): LayoutCell {

@@ -1,5 +1,5 @@
 import { readConfig } from '../../src/config.ts';
-import { Listing } from '../../src/tmux/listing.ts';
+import { Listing } from '../../src/tmux/listing/listing.ts';
 import { FakeClock, settle } from './fake-clock.ts';
 import {
   directory,

@@ -1,5 +1,5 @@
-import { parseLayout } from '../../src/tmux/layout.ts';
-import { emitLayout, type LayoutCell } from '../../src/tmux/layout-cells.ts';
+import { parseLayout } from '../../src/tmux/restart/layout.ts';
+import { emitLayout, type LayoutCell } from '../../src/tmux/restart/layout-cells.ts';
 import type { TmuxClient } from './tmux-client.ts';
 
 /**

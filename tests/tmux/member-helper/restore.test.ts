@@ -1,7 +1,7 @@
 import { copyFile, readdir, readFile, readlink, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { restorePlan } from '../../../src/tmux/restore-plan.ts';
-import { readDescription } from '../../../src/tmux/server-description.ts';
+import { restorePlan } from '../../../src/tmux/restart/restore-plan.ts';
+import { readDescription } from '../../../src/tmux/restart/server-description.ts';
 import {
   type Answer,
   askOnce,

@@ -1,0 +1,299 @@
+import type { Clock } from '../../concurrency/clock.ts';
+import type { Config } from '../../config.ts';
+import { HelperError, type MemberHelper } from '../member-helper.ts';
+import type { ServerChange } from '../member-tmux.ts';
+import type { MemberListing, ServerRef } from '../model.ts';
+import { Doorbell } from './doorbell.ts';
+import { Freshness, type Moment } from './freshness.ts';
+import { ListingView } from './listing-view.ts';
+import { parseSnapshot, type Snapshot } from './rows.ts';
+import { directoryReason, isFailing, ServerCells } from './server-cells.ts';
+
+/**
+ * One member's listing: an asynchronous cache, stale while it revalidates.
+ *
+ * - A reader gets what is known, at once; what is old is asked again behind the answer. Only a cold
+ *   value (never seen, or old because nobody asked) makes its reader wait, and for a bounded time.
+ * - One snapshot is in flight at a time, whoever asks. It tells nothing of a server on which we
+ *   acted after it had begun.
+ * - The member has a freshness (could we look?) and each server's rows have their own (did it
+ *   answer?). A failing server is left out of snapshots until its pause is over; a failing member
+ *   is not asked until its own is. `refresh` asks at once.
+ * - What readers see changes by age alone too, and never for figures and times alone.
+ */
+export interface ListingOptions {
+  readonly memberId: string;
+  readonly helper: MemberHelper;
+  readonly clock: Clock;
+  readonly config: Config;
+  /** Differs in each life of this service; versions begin with it. */
+  readonly start: string;
+  readonly installedVersion: () => string | null;
+  readonly ownClientPids: () => ReadonlySet<number>;
+  readonly changed: () => void;
+}
+
+interface Attempt {
+  readonly started: Moment;
+  /** How many acts of ours had ended when it began. */
+  readonly acts: number;
+  readonly done: Promise<void>;
+}
+
+const askMs = 3_000;
+
+export class Listing implements Disposable {
+  readonly #options: ListingOptions;
+  readonly #freshness: Freshness;
+  readonly #servers: ServerCells;
+  readonly #view: ListingView;
+  readonly #doorbell: Doorbell;
+  readonly #closed = new AbortController();
+  #attempt: Attempt | undefined;
+  /** The look that everybody shares who wants one from after now. */
+  #next: Promise<void> | undefined;
+  /** Ask again as soon as the attempt in flight is over. */
+  #again = false;
+  /** The next attempt leaves no server out. */
+  #pastBackOff = false;
+  #dueAt = Number.NEGATIVE_INFINITY;
+  #deadSockets = 0;
+  #watchers = 0;
+  #viewHoldsUntil = Number.POSITIVE_INFINITY;
+  #cancelTimer: () => void = () => {};
+
+  constructor(options: ListingOptions) {
+    this.#options = options;
+    const { memberId, config, clock, start, changed } = options;
+    const freshMs = config.listingIntervalMs + config.listingFreshGraceMs;
+    const rules = {
+      freshMs,
+      maxAgeMs: Math.max(config.listingMaxAgeMs, freshMs),
+      backOff: { firstMs: config.listingBackOffMs, maxMs: config.listingBackOffMaxMs },
+    };
+    this.#freshness = new Freshness(rules);
+    this.#servers = new ServerCells(memberId, rules);
+    const status = this.#freshness.statusAt(clock.monotonic(), '');
+    this.#view = new ListingView(memberId, status, start, clock, changed);
+    this.#doorbell = new Doorbell(clock, () => this.#askSoon());
+  }
+
+  /** What is known now; asks nobody. */
+  peek(): MemberListing {
+    if (this.#now() >= this.#viewHoldsUntil) this.#settle();
+    return this.#view.current;
+  }
+
+  /** What is known; asks behind the answer when that is old, and before it (a bounded time) when cold. */
+  async read(): Promise<MemberListing> {
+    const now = this.#now();
+    if (this.#freshness.isCold(now)) {
+      void this.#ask();
+      const since = this.#attempt?.started.monotonic ?? now;
+      const wait = since + this.#options.config.listingColdWaitMs - now;
+      if (this.#attempt && wait > 0) await this.#within(this.#attempt.done, wait);
+    } else if (this.#isDue(now)) {
+      void this.#ask();
+    }
+    return this.peek();
+  }
+
+  /** Asks now, past any back-off, a look from after the call; answers within 3 s. */
+  async refresh(): Promise<MemberListing> {
+    this.#next ??= this.#lookFromNowOn();
+    await this.#within(this.#next, askMs);
+    return this.peek();
+  }
+
+  /** Something may have changed: ask soon. */
+  doorbell(): void {
+    if (this.#watchers > 0) this.#doorbell.ring();
+    else this.#dueAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Keeps it warm until the returned function is called. */
+  watch(): () => void {
+    this.#watchers++;
+    this.#tick();
+    let watching = true;
+    return () => {
+      if (!watching) return;
+      watching = false;
+      this.#watchers--;
+      this.#schedule();
+    };
+  }
+
+  writeThrough(ref: ServerRef, change: ServerChange): void {
+    this.#servers.change(ref, change, this.#moment());
+    this.#pastBackOff = true;
+    this.#settle();
+    this.#askSoon();
+  }
+
+  /** Sockets somebody listens on, and left-over ones. */
+  sockets(): { readonly live: number; readonly orphaned: number } {
+    const views = this.#view.current.servers ?? [];
+    return {
+      live: views.filter((server) => server.pid !== null).length,
+      orphaned:
+        this.#deadSockets + views.filter((server) => server.reason === 'STALE_SOCKET').length,
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed.abort();
+    this.#watchers = 0;
+    this.#cancelTimer();
+    this.#view.stop();
+    this.#doorbell.stop();
+  }
+
+  #now(): number {
+    return this.#options.clock.monotonic();
+  }
+
+  #moment(): Moment {
+    return { monotonic: this.#now(), wall: this.#options.clock.now() };
+  }
+
+  #isDue(now: number): boolean {
+    return this.#attempt === undefined && now >= this.#nextAskAt();
+  }
+
+  #nextAskAt(): number {
+    return this.#freshness.retryAt ?? this.#dueAt;
+  }
+
+  // ---- asking ----
+
+  #askSoon(): void {
+    if (this.#attempt === undefined) void this.#ask();
+    else this.#again = true;
+  }
+
+  async #lookFromNowOn(): Promise<void> {
+    this.#pastBackOff = true;
+    await this.#attempt?.done;
+    // Whoever asks from here on wants a later one.
+    this.#next = undefined;
+    await this.#ask();
+  }
+
+  #ask(): Promise<void> {
+    if (this.#closed.signal.aborted) return Promise.resolve();
+    if (this.#attempt !== undefined) return this.#attempt.done;
+    const started = this.#moment();
+    const { promise: done, resolve } = Promise.withResolvers<void>();
+    const attempt = { started, acts: this.#servers.acts, done };
+    this.#attempt = attempt;
+    this.#dueAt = started.monotonic + this.#options.config.listingIntervalMs;
+    const { socketDirs } = this.#options.config;
+    const request = this.#servers.request(socketDirs, started.monotonic, this.#pastBackOff);
+    this.#pastBackOff = false;
+    this.#viewHoldsUntil = Math.min(
+      this.#viewHoldsUntil,
+      started.monotonic + this.#options.config.listingColdWaitMs,
+    );
+    this.#schedule();
+    void this.#look(attempt, request).then(resolve);
+    return done;
+  }
+
+  async #look(attempt: Attempt, request: string): Promise<void> {
+    const { signal } = this.#closed;
+    try {
+      const options = { deadlineMs: askMs, pastBackOff: true, signal };
+      const answer = await this.#options.helper.ask(request, options);
+      if (answer.failure !== null) {
+        const { code, detail } = answer.failure;
+        throw new HelperError('HELPER_FAILED', `the helper says ${code}: ${detail}`);
+      }
+      const text = answer.text ?? answer.rows.map((row) => `${row.join('\t')}\n`).join('');
+      if (!signal.aborted) this.#apply(parseSnapshot(text), attempt);
+    } catch (error) {
+      if (!signal.aborted) this.#failed(attempt, error);
+    }
+    this.#attempt = undefined;
+    if (signal.aborted) return;
+    this.#settle();
+    if (this.#again) {
+      this.#again = false;
+      void this.#ask();
+    }
+  }
+
+  #failed(attempt: Attempt, error: unknown): void {
+    // Anything else is an answer that this code could not bear: no less a failure to look.
+    const reason = error instanceof HelperError ? error.reason : 'MALFORMED_ANSWER';
+    const detail = error instanceof Error ? error.message : String(error);
+    this.#freshness.fail(reason, detail, this.#moment());
+    this.#servers.lookFailed(reason, detail, attempt.acts);
+  }
+
+  #apply(snapshot: Snapshot, { started, acts }: Attempt): void {
+    const { member, columns, directories } = snapshot;
+    const ownClientPids = this.#options.ownClientPids();
+    const context = { member, columns, ownClientPids, started, ended: this.#moment() };
+    this.#deadSockets = snapshot.deadSockets;
+    const failing = directories.filter(isFailing);
+    const [first] = failing;
+    if (first === undefined) this.#freshness.succeed(started);
+    else {
+      // Where some directories can be read, their servers are not to wait for the others'.
+      const pause = failing.length === directories.length ? context.ended : undefined;
+      this.#freshness.fail(directoryReason(first), first.detail, pause);
+    }
+    if (this.#servers.apply(snapshot, context, acts)) this.#again = true;
+  }
+
+  // ---- what readers see ----
+
+  #settle(): void {
+    const now = this.#now();
+    const overdueAt =
+      (this.#attempt?.started.monotonic ?? now) + this.#options.config.listingColdWaitMs;
+    const overdue = this.#attempt !== undefined && now >= overdueAt;
+    const { nextVersion } = this.#view;
+    const installed = this.#options.installedVersion();
+    const servers = this.#servers.views(now, overdue, installed, nextVersion);
+    const status = this.#freshness.statusAt(now, '', overdue);
+    this.#viewHoldsUntil =
+      1 +
+      Math.min(
+        this.#freshness.changesAt(now, overdue) ?? Number.POSITIVE_INFINITY,
+        this.#servers.changesAt(now, overdue),
+      );
+    if (this.#attempt !== undefined && !overdue) {
+      this.#viewHoldsUntil = Math.min(this.#viewHoldsUntil, overdueAt);
+    }
+    this.#view.show(status, status.state === 'UNKNOWN' ? null : servers);
+    this.#schedule();
+  }
+
+  #tick(): void {
+    if (this.#isDue(this.#now())) void this.#ask();
+    else this.peek();
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    this.#cancelTimer();
+    if (this.#watchers === 0 || this.#closed.signal.aborted) return;
+    const ask = this.#attempt === undefined ? this.#nextAskAt() : Number.POSITIVE_INFINITY;
+    const at = Math.min(ask, this.#viewHoldsUntil);
+    if (at === Number.POSITIVE_INFINITY) return;
+    const wait = Math.max(0, at - this.#now());
+    this.#cancelTimer = this.#options.clock.after(wait, () => this.#tick());
+  }
+
+  #within(promise: Promise<void>, ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(ms, resolve);
+      void promise.then(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+}

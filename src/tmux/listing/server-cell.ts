@@ -1,0 +1,255 @@
+import { isDeepStrictEqual } from 'node:util';
+import { formatGeneration } from '../generation.ts';
+import type { ServerChange } from '../member-tmux.ts';
+import type { Generation, Reason, ServerRef, ServerView, SessionView } from '../model.ts';
+import { isOutdated } from '../tmux-version.ts';
+import { attemptOf, CpuMeter, type Judgement, judge } from './census.ts';
+import { Freshness, type FreshnessRules, type Moment, type Trouble } from './freshness.ts';
+import type { MemberRow, ServerRow, ServerSection } from './rows.ts';
+import {
+  type ClientRow,
+  type Columns,
+  fromHex,
+  parseSessionRows,
+  withAttachedClients,
+} from './session-rows.ts';
+
+/**
+ * What is known of one server: the last look at its process, and its last known rows with their own
+ * freshness. Rows never outlive the generation that they were read from.
+ */
+export interface CellContext {
+  readonly member: MemberRow;
+  readonly columns: Columns;
+  readonly ownClientPids: ReadonlySet<number>;
+  /** Of the attempt. Ages count from its start, pauses from its end. */
+  readonly started: Moment;
+  readonly ended: Moment;
+}
+
+interface Rows {
+  readonly text: string;
+  readonly sessions: readonly SessionView[];
+  readonly clients: readonly ClientRow[];
+  readonly others: readonly ClientRow[];
+  readonly dropped: number;
+}
+
+const emptyProcess = {
+  pid: null,
+  ticks: null,
+  processState: null,
+  cpuTicks: null,
+  openFiles: null,
+  openFilesLimit: null,
+  startedAt: null,
+  binaryDeleted: null,
+  version: null,
+} as const;
+
+export class ServerCell {
+  /** Changes with whether the path is its own. */
+  ref: ServerRef;
+  readonly freshness: Freshness;
+  /** Number of our last act on it; a snapshot that began before tells nothing of it. */
+  actedAt = 0;
+  /** Its generation is new and nobody has asked it: ask at once. */
+  unasked = false;
+  /** Since when nobody listens. */
+  absentSince: number | undefined;
+  #row: ServerRow;
+  #meter = new CpuMeter();
+  #cpuPercent: number | null = null;
+  #last: Judgement | undefined;
+  #judgement: Judgement = { status: 'UNKNOWN', reason: 'NOT_YET_ASKED', detail: null };
+  #rows: Rows | undefined;
+  #generation: Generation | null = null;
+  #startTime: number | null = null;
+  #startedAt: number | null = null;
+  #view: ServerView | undefined;
+
+  constructor(ref: ServerRef, rules: FreshnessRules) {
+    this.ref = ref;
+    this.freshness = new Freshness(rules);
+    this.#row = { pathHex: ref.pathHex, code: 'SKIPPED', detail: '', ...emptyProcess };
+  }
+
+  get generation(): Generation | null {
+    return this.#generation;
+  }
+
+  get isAbsent(): boolean {
+    return this.absentSince !== undefined;
+  }
+
+  apply(section: ServerSection, context: CellContext): void {
+    const { rows, ...row } = section;
+    // What could not be looked at keeps what was last known of the process.
+    const seen = row.pid !== null || row.code === 'EDEAD';
+    if (seen) this.#enter(generationOf(row, context.member));
+    this.#row = seen ? row : { ...this.#row, code: row.code, detail: row.detail };
+    // Computed from a clock that is set now and then: the first figure of a generation stays.
+    this.#startedAt ??= row.startedAt;
+    this.#cpuPercent = this.#meter.read(this.#row, context.member);
+    this.absentSince =
+      row.code === 'EDEAD' ? (this.absentSince ?? context.ended.monotonic) : undefined;
+
+    const attempt = attemptOf(row);
+    if (attempt?.asked === 'answered') this.#answered(rows, context);
+    else if (attempt !== undefined) {
+      const { reason, detail } = attempt;
+      this.freshness.fail(reason, detail, attempt.asked === 'failed' ? context.ended : undefined);
+    }
+    this.unasked = attempt === undefined && !this.freshness.failing;
+    this.#last = attempt ?? this.#last;
+    this.#judgement = judge(this.#row, this.#last, this.freshness.failing, this.#cpuPercent);
+  }
+
+  /** Nobody could look: neither at its process nor at its rows. */
+  lookFailed(reason: Reason, detail: string | null): void {
+    if (this.isAbsent) return;
+    this.freshness.fail(reason, detail);
+    this.#judgement = { status: 'UNKNOWN', reason, detail };
+  }
+
+  /** What an act of ours did. */
+  change(change: ServerChange, bootId: string | undefined, now: Moment): void {
+    if (change.kind === 'touched') return;
+    const none = { pathHex: this.ref.pathHex, detail: '', ...emptyProcess };
+    if (change.kind === 'ended') {
+      this.#enter(null);
+      this.#row = { ...none, code: 'EDEAD' };
+      this.#rows = { text: '', sessions: [], clients: [], others: [], dropped: 0 };
+      this.absentSince = now.monotonic;
+      this.freshness.succeed(now);
+      this.#judgement = { status: 'ABSENT', reason: null, detail: null };
+      return;
+    }
+    const { pid, ticks, version } = change;
+    this.#enter(bootId === undefined ? null : formatGeneration({ bootId, pid, ticks }));
+    this.#row = { ...none, code: 'SKIPPED', pid, ticks, version };
+    this.#startedAt = now.wall;
+    this.#startTime = change.tmuxStartTime;
+    this.absentSince = undefined;
+    this.#judgement = { status: 'RUNNING', reason: null, detail: null };
+  }
+
+  #enter(generation: Generation | null): void {
+    if (generation === this.#generation) return;
+    this.#generation = generation;
+    this.#startTime = null;
+    this.#startedAt = null;
+    this.#rows = undefined;
+    this.#last = undefined;
+    this.freshness.forget();
+  }
+
+  #answered(text: string, { columns, ownClientPids, started, ended }: CellContext): void {
+    if (this.#row.code === 'EDEAD') {
+      this.#rows = { text: '', sessions: [], clients: [], others: [], dropped: 0 };
+      this.freshness.succeed(started);
+      return;
+    }
+    const before = this.#rows;
+    if (before?.text === text) {
+      this.#rows = withOthers(before, ownClientPids);
+    } else {
+      const { identity, sessions, clients, dropped } = parseSessionRows(text, columns);
+      if (identity?.pid !== this.#row.pid) {
+        this.freshness.fail('MALFORMED_ANSWER', 'another process answered', ended);
+        return;
+      }
+      this.#startTime = identity.startTime ?? this.#startTime;
+      const others = clients.filter((client) => !ownClientPids.has(client.pid));
+      const attached = withAttachedClients(sessions, others);
+      this.#rows = {
+        // A copy: a slice would keep the whole answer that it was cut from.
+        text: Buffer.from(text).toString(),
+        sessions:
+          before && isDeepStrictEqual(attached, before.sessions) ? before.sessions : attached,
+        clients,
+        others,
+        dropped,
+      };
+    }
+    this.freshness.succeed(started, partial(this.#row, this.#rows.dropped));
+  }
+
+  /** `version` makes the next version, asked for only when a reader sees something else. */
+  view(
+    now: number,
+    overdue: boolean,
+    installedVersion: string | null,
+    version: () => string,
+  ): ServerView {
+    const row = this.#row;
+    const listing = this.freshness.statusAt(now, this.#view?.listing.version ?? '', overdue);
+    const known = listing.state !== 'UNKNOWN';
+    const view: ServerView = {
+      ref: this.ref,
+      socketPath: fromHex(this.ref.pathHex) ?? '',
+      ...this.#judgement,
+      generation: this.#generation,
+      pid: row.pid,
+      startedAt: this.#startedAt === null ? null : new Date(this.#startedAt),
+      version: row.version,
+      installedVersion,
+      outdated: isOutdated(row.version, installedVersion),
+      binaryDeleted: row.binaryDeleted,
+      openFiles: row.openFiles,
+      openFilesLimit: row.openFilesLimit,
+      cpuPercent: this.#cpuPercent,
+      attachedClients: known ? (this.#rows?.others.length ?? null) : null,
+      tmuxStartTime: this.#startTime,
+      listing,
+      sessions: known ? (this.#rows?.sessions ?? null) : null,
+    };
+    this.#view =
+      this.#view !== undefined && looksTheSame(this.#view, view)
+        ? view
+        : { ...view, listing: { ...listing, version: version() } };
+    return this.#view;
+  }
+}
+
+/** What differs in figures and times alone is no change to a reader. */
+function looksTheSame(one: ServerView, other: ServerView): boolean {
+  return (
+    one.sessions === other.sessions &&
+    one.status === other.status &&
+    one.reason === other.reason &&
+    one.detail === other.detail &&
+    one.generation === other.generation &&
+    one.pid === other.pid &&
+    one.version === other.version &&
+    one.installedVersion === other.installedVersion &&
+    one.binaryDeleted === other.binaryDeleted &&
+    one.openFilesLimit === other.openFilesLimit &&
+    one.attachedClients === other.attachedClients &&
+    one.tmuxStartTime === other.tmuxStartTime &&
+    one.listing.state === other.listing.state &&
+    one.listing.reason === other.listing.reason &&
+    one.listing.detail === other.listing.detail
+  );
+}
+
+export function generationOf(row: ServerRow, { bootId }: MemberRow): Generation | null {
+  const { pid, ticks } = row;
+  return pid === null || ticks === null ? null : formatGeneration({ bootId, pid, ticks });
+}
+
+/** The same rows seen with other clients of ours known by now. */
+function withOthers(rows: Rows, ownClientPids: ReadonlySet<number>): Rows {
+  const others = rows.clients.filter((client) => !ownClientPids.has(client.pid));
+  if (others.length === rows.others.length) return rows;
+  return { ...rows, others, sessions: withAttachedClients(rows.sessions, others) };
+}
+
+/** Rows that the helper or we had to drop: the rest is shown, and said not to be all. */
+function partial(row: ServerRow, dropped: number): Trouble | undefined {
+  const byHelper = Number(/^dropped=(\d{1,9})$/.exec(row.detail)?.[1] ?? 0);
+  const count = dropped + byHelper;
+  if (count === 0) return undefined;
+  const detail = `${count} ${count === 1 ? 'row' : 'rows'} could not be read and ${count === 1 ? 'is' : 'are'} left out`;
+  return { reason: 'MALFORMED_ANSWER', detail };
+}

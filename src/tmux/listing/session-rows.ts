@@ -1,0 +1,179 @@
+import { constants } from 'node:os';
+import type { PaneView, SessionView, WindowView } from '../model.ts';
+import { whole } from './rows.ts';
+
+/**
+ * The rows of one server, parsed: who answered, its sessions with their windows and panes, and its
+ * clients.
+ *
+ * The helper names the columns of each kind, so their order is its own business.
+ * A row that does not fit them, or hangs on a session or window that was not listed, is dropped and
+ * counted: glued together from what is left it would be a lie.
+ */
+export interface SessionRows {
+  /** `startTime` is null where an old tmux without sessions does not tell. */
+  readonly identity: { readonly pid: number; readonly startTime: number | null } | null;
+  /** In order of id; `attachedClients` is filled in by whoever knows which clients are ours. */
+  readonly sessions: readonly SessionView[];
+  readonly clients: readonly ClientRow[];
+  readonly dropped: number;
+}
+
+export interface ClientRow {
+  readonly session: number | null;
+  readonly pid: number;
+}
+
+/** Names of the columns after the first, by kind. */
+export type Columns = ReadonlyMap<string, readonly string[]>;
+type Fields = (name: string) => string;
+
+interface WindowParts extends Omit<WindowView, 'panes'> {
+  readonly panes: Map<number, PaneView>;
+}
+interface SessionParts extends Omit<SessionView, 'windows'> {
+  readonly windows: Map<number, WindowParts>;
+}
+
+export function parseSessionRows(text: string, columns: Columns): SessionRows {
+  const places = new Map(
+    [...columns].map(([kind, names]) => [kind, new Map(names.map((name, at) => [name, at + 1]))]),
+  );
+  const sessions = new Map<number, SessionParts>();
+  const clients: ClientRow[] = [];
+  let identity: SessionRows['identity'] = null;
+  let dropped = 0;
+
+  for (const line of text.split('\n')) {
+    if (line === '') continue;
+    const row = line.split('\t');
+    const kind = row[0] ?? '';
+    if (kind === 'identity') {
+      const pid = whole(row[1]);
+      if (pid === null) dropped++;
+      else identity = { pid, startTime: whole(row[2]) };
+      continue;
+    }
+    const at = places.get(kind);
+    const take = parsers[kind];
+    const fits = at !== undefined && take !== undefined && row.length === at.size + 1;
+    const field: Fields = (name) => row[at?.get(name) ?? -1] ?? '';
+    if (!fits || !take(field, sessions, clients)) dropped++;
+  }
+  return { identity, sessions: assembled(sessions), clients, dropped };
+}
+
+/** Each takes one row into what was read before; false when it does not fit. */
+const parsers: Readonly<
+  Record<
+    string,
+    (field: Fields, sessions: Map<number, SessionParts>, clients: ClientRow[]) => boolean
+  >
+> = {
+  session(field, sessions) {
+    const [session, created] = [whole(field('id')), whole(field('created'))];
+    if (session === null || created === null) return false;
+    sessions.set(session, {
+      session,
+      name: field('name'),
+      createdAt: new Date(created * 1_000),
+      attachedClients: null,
+      windows: new Map(),
+    });
+    return true;
+  },
+
+  window(field, sessions) {
+    const [session, window, index] = wholes(field, 'session', 'id', 'index');
+    const owner = session === undefined ? undefined : sessions.get(session);
+    if (owner === undefined || window === undefined || index === undefined) return false;
+    const before = owner.windows.get(window);
+    const active = field('active') === '1';
+    // Linked twice into one session: once, at its lowest index.
+    owner.windows.set(window, {
+      window,
+      index: Math.min(index, before?.index ?? index),
+      name: field('name'),
+      active: active || before?.active === true,
+      layout: field('layout'),
+      panes: before?.panes ?? new Map(),
+    });
+    return true;
+  },
+
+  pane(field, sessions) {
+    const [session, window, pane, index] = wholes(field, 'session', 'window', 'id', 'index');
+    const [columns, rows] = wholes(field, 'columns', 'rows');
+    const owner =
+      session === undefined || window === undefined
+        ? undefined
+        : sessions.get(session)?.windows.get(window);
+    if (owner === undefined || pane === undefined || index === undefined) return false;
+    if (columns === undefined || rows === undefined) return false;
+    owner.panes.set(pane, {
+      pane,
+      index,
+      title: field('title'),
+      currentCommand: field('command') || null,
+      currentPath: fromHex(field('path')),
+      startCommand: field('start') || null,
+      pid: whole(field('pid')) || null,
+      tty: field('tty') || null,
+      columns,
+      rows,
+      active: field('active') === '1',
+      dead: field('dead') === '1',
+      exitStatus: whole(field('status')),
+      exitSignal: signalNumber(field('signal')),
+      inMode: field('mode') !== '' && field('mode') !== '0',
+    });
+    return true;
+  },
+
+  client(field, _sessions, clients) {
+    const pid = whole(field('pid'));
+    if (pid === null) return false;
+    clients.push({ session: whole(field('session')), pid });
+    return true;
+  },
+};
+
+function wholes(field: Fields, ...names: readonly string[]): readonly (number | undefined)[] {
+  return names.map((name) => whole(field(name)) ?? undefined);
+}
+
+function assembled(sessions: ReadonlyMap<number, SessionParts>): readonly SessionView[] {
+  return [...sessions.values()]
+    .sort((one, other) => one.session - other.session)
+    .map((session) => ({
+      ...session,
+      windows: [...session.windows.values()]
+        .sort((one, other) => one.index - other.index)
+        .map((window) => ({
+          ...window,
+          panes: [...window.panes.values()].sort((one, other) => one.index - other.index),
+        })),
+    }));
+}
+
+/** tmux tells the name where it knows one. */
+function signalNumber(text: string): number | null {
+  const named = Object.entries(constants.signals).find(([name]) => name === `SIG${text}`);
+  return named?.[1] ?? whole(text);
+}
+
+/** A directory may hold any byte; what is not UTF-8 is shown as U+FFFD. */
+export function fromHex(hex: string): string | null {
+  return hex === '' ? null : Buffer.from(hex, 'hex').toString('utf8');
+}
+
+/** With how many clients other than ours are attached to each session. */
+export function withAttachedClients(
+  sessions: readonly SessionView[],
+  others: readonly ClientRow[],
+): readonly SessionView[] {
+  return sessions.map((session) => ({
+    ...session,
+    attachedClients: others.filter((client) => client.session === session.session).length,
+  }));
+}

@@ -1,0 +1,236 @@
+import { Bell } from '../../concurrency/bell.ts';
+import type { Clock } from '../../concurrency/clock.ts';
+import type { PaneCloseReason, PaneGapReason, PaneOutputEvent } from '../model.ts';
+import type { Epochs } from './output-cursor.ts';
+import { OutputLog } from './output-log.ts';
+
+/**
+ * One pane's output while somebody watches it: the bytes, what happened between them (marks), and
+ * how it ended. All readers of the pane share it.
+ *
+ * Readers see only what is published: at once while the pane is quiet, gathered for `gatherMs` or
+ * `chunkBytes` while it is busy, so that all who keep up read the same chunks, made once.
+ */
+export interface Mark {
+  readonly number: number;
+  /** It happened before the byte at this offset. */
+  readonly offset: number;
+  /** Null: what a terminal shows may differ from here on; only a new snapshot is right. */
+  readonly size: { readonly columns: number; readonly rows: number } | null;
+}
+
+/** A screen, and the offset of the output that continues it. */
+export interface Snapshot {
+  readonly epoch: number;
+  readonly offset: number;
+  /** Number of the last mark before it. */
+  readonly mark: number;
+  readonly takenAt: number;
+  readonly event: Extract<PaneOutputEvent, { kind: 'snapshot' }>;
+}
+
+export interface PaneEnd {
+  readonly reason: PaneCloseReason;
+  readonly exitStatus: number | null;
+  readonly exitSignal: number | null;
+}
+
+export const drained: PaneEnd = {
+  reason: 'SERVICE_DRAINING',
+  exitStatus: null,
+  exitSignal: null,
+};
+
+export const chunkBytes = 65_536;
+const gatherMs = 12;
+const mostMarks = 64;
+
+type Chunk = Extract<PaneOutputEvent, { kind: 'chunk' }>;
+
+export class PaneLog {
+  readonly pane: number;
+  readonly bytes: OutputLog;
+  readonly bell = new Bell();
+  snapshot: Snapshot | undefined;
+  readonly #clock: Clock;
+  readonly #gatherBytes: number;
+  #marks: Mark[] = [];
+  #lastMark = 0;
+  #published = 0;
+  #publishedAt = Number.NEGATIVE_INFINITY;
+  #gathering: (() => void) | undefined;
+  #chunk: Chunk | undefined;
+  #chunkFrom = -1;
+  #end: PaneEnd | undefined;
+  #last: Snapshot | undefined;
+  #detached = false;
+  #resyncAtContinuation = false;
+  #resyncAtMainScreen = false;
+  #size: Mark['size'] = null;
+  #pid: number | undefined;
+  #deadSince: number | undefined;
+
+  constructor(pane: number, limit: number, epochs: Epochs, clock: Clock) {
+    this.pane = pane;
+    this.bytes = new OutputLog(limit, epochs);
+    this.#gatherBytes = Math.min(chunkBytes, limit / 4);
+    this.#clock = clock;
+  }
+
+  /** How far readers may read. */
+  get published(): number {
+    return this.#published;
+  }
+
+  get lastMark(): number {
+    return this.#lastMark;
+  }
+
+  /** How it ended; the bytes before that are still to be read. */
+  get end(): PaneEnd | undefined {
+    return this.#end;
+  }
+
+  /** The screen that stays behind: tmux drops output that it had not passed on when a program ended. */
+  get last(): Snapshot | undefined {
+    return this.#last;
+  }
+
+  /** Nothing comes any more and it is not known here why: look where the pane is now. */
+  get detached(): boolean {
+    return this.#detached;
+  }
+
+  append(data: Uint8Array): void {
+    this.bytes.append(data);
+    const first = data[0] ?? 0;
+    if (this.#resyncAtContinuation) {
+      this.#resyncAtContinuation = false;
+      if (first >= 0x80 && first < 0xc0) this.mark(null);
+    }
+    if (this.#resyncAtMainScreen && leavesAlternateScreen(data)) {
+      this.#resyncAtMainScreen = false;
+      this.mark(null);
+    }
+  }
+
+  /** Lets readers see what was appended: now, or soon when the pane is busy. */
+  publish(): void {
+    const waiting = this.bytes.end - this.#published;
+    if (waiting === 0) return;
+    const wait = this.#publishedAt + gatherMs - this.#clock.monotonic();
+    if (wait <= 0 || waiting >= this.#gatherBytes) this.flush();
+    else this.#gathering ??= this.#clock.after(wait, () => this.flush());
+  }
+
+  flush(): void {
+    this.#gathering?.();
+    this.#gathering = undefined;
+    if (this.#published === this.bytes.end) return;
+    this.#published = this.bytes.end;
+    this.#publishedAt = this.#clock.monotonic();
+    this.bell.ring();
+  }
+
+  mark(size: Mark['size']): void {
+    this.#lastMark += 1;
+    this.#marks.push({ number: this.#lastMark, offset: this.bytes.end, size });
+    // A later mark brings size and screen up to date just as well.
+    if (this.#marks.length > mostMarks) this.#marks.shift();
+    this.flush();
+    this.bell.ring();
+  }
+
+  /** What tmux says of the pane now, whoever asked. */
+  sized(columns: number, rows: number): void {
+    const before = this.#size;
+    if (before?.columns === columns && before.rows === rows) return;
+    this.#size = { columns, rows };
+    if (before === null) return;
+    // tmux keeps the main screen in its old size until the alternate one is left.
+    if (this.snapshot?.event.alternateScreen) this.#resyncAtMainScreen = true;
+    this.mark(this.#size);
+  }
+
+  /** Another program in the same pane: tmux cleared the screen without a byte of output. */
+  runs(pid: number): void {
+    if (this.#pid !== undefined && this.#pid !== pid) this.mark(null);
+    this.#pid = pid;
+  }
+
+  /** Called when it is seen dead: whether it was so for `ms` already. */
+  isDeadFor(ms: number): boolean {
+    const now = this.#clock.monotonic();
+    this.#deadSince ??= now;
+    return now - this.#deadSince >= ms;
+  }
+
+  /** The first mark with a higher number. */
+  markAfter(number: number): Mark | undefined {
+    return this.#marks.find((mark) => mark.number > number);
+  }
+
+  /** Number of the last mark before the byte at `offset`, for a reader who continues there. */
+  markBefore(offset: number): number {
+    return this.#marks.findLast((mark) => mark.offset < offset)?.number ?? 0;
+  }
+
+  /**
+   * Keeps a snapshot that was taken at the end of the log. `carryKnown`: the program's last
+   * character was seen whole or in part; else a first byte that continues a character means that
+   * tmux knew more of it than the snapshot shows. `savedOff`: the main screen below is not of this size.
+   */
+  keep(snapshot: Snapshot, carryKnown: boolean, savedOff: boolean): void {
+    this.snapshot = snapshot;
+    this.#resyncAtContinuation = !carryKnown;
+    this.#resyncAtMainScreen =
+      snapshot.event.alternateScreen && (savedOff || this.#resyncAtMainScreen);
+    this.flush();
+  }
+
+  /** Bytes were lost here. */
+  break(reason: PaneGapReason): void {
+    this.bytes.break(reason);
+    this.#published = this.bytes.end;
+    this.#chunk = undefined;
+    this.snapshot = undefined;
+    this.bell.ring();
+  }
+
+  /** `last`: what it shows in the end, where that can still be had. */
+  close(end: PaneEnd, last?: Snapshot): void {
+    if (this.#end === undefined) {
+      this.#end = end;
+      this.#last = last;
+    }
+    this.flush();
+    this.bell.ring();
+  }
+
+  detach(): void {
+    this.#detached = true;
+    this.flush();
+    this.bell.ring();
+  }
+
+  /** The bytes from `from` to `to` as an event; the same object for all who ask for the same ones. */
+  chunk(from: number, to: number): Chunk {
+    const until = Math.min(to, from + chunkBytes);
+    const cursor = this.bytes.cursor(until);
+    if (this.#chunk !== undefined && this.#chunkFrom === from && this.#chunk.cursor === cursor) {
+      return this.#chunk;
+    }
+    const data = this.bytes.read(from, until);
+    const carry = this.bytes.carryBefore(from);
+    this.#chunk = { kind: 'chunk', cursor, at: new Date(this.#clock.now()), data, carry };
+    this.#chunkFrom = from;
+    return this.#chunk;
+  }
+}
+
+/** `ESC [ ? 47 l`, `1047`, `1049`, also among other modes; cut over two pieces it is missed. */
+function leavesAlternateScreen(data: Uint8Array): boolean {
+  return /\x1b\[\?(?:[\d;]*;)?(?:47|1047|1049)(?:;[\d;]*)?l/.test(
+    Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('latin1'),
+  );
+}

@@ -1,0 +1,146 @@
+import { ListingUnknownError } from '../errors.ts';
+import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
+import type { PaneCapture, PaneOutputEvent, PaneRef } from '../model.ts';
+import { captureStream } from './capture-stream.ts';
+import { captureByHelper } from './helper-capture.ts';
+import { decodeCursor, Epochs, encodeCursor } from './output-cursor.ts';
+import { drained } from './pane-log.ts';
+import { type After, PaneReader, type ReaderHost } from './pane-reader.ts';
+import { revocable } from './revocable.ts';
+import { type Seat, SessionWatches } from './session-watches.ts';
+
+export interface PaneOutputsOptions {
+  readonly tmux: MemberTmux;
+  /** One for the whole service: then a cursor says whether it is from before a restart of ours. */
+  readonly epochs?: Epochs;
+  /** Share of the process's time that one connection may take for seconds on end; default 0.6. */
+  readonly mostLoad?: number;
+}
+
+const allEpochs = new Epochs();
+
+/**
+ * The output of one member's panes. Nothing is started before the first event is asked for, and
+ * nothing outlives the linger after the last reader left, however it left.
+ */
+export class PaneOutputs implements AsyncDisposable {
+  readonly #tmux: MemberTmux;
+  readonly #epochs: Epochs;
+  readonly #watches: SessionWatches;
+  readonly #draining = new AbortController();
+  readonly #host: ReaderHost;
+
+  constructor({ tmux, epochs = allEpochs, mostLoad }: PaneOutputsOptions) {
+    this.#tmux = tmux;
+    this.#epochs = epochs;
+    this.#watches = new SessionWatches(tmux, epochs, mostLoad);
+    this.#host = {
+      tmux,
+      draining: this.#draining.signal,
+      sit: (pane, signal) => this.#sit(pane, tmux.locatePane(pane), signal),
+    };
+  }
+
+  /**
+   * A snapshot, then what continues it; or what continues `after`. Ends with `closed`, or silently
+   * when the signal is aborted or the iterator returned.
+   * @throws RangeError for a bad `after`; StaleGenerationError, NotFoundError, ListingUnknownError
+   * (all on the first step)
+   */
+  output(
+    pane: PaneRef,
+    after: string | undefined,
+    signal: AbortSignal,
+  ): AsyncIterableIterator<PaneOutputEvent, void> {
+    return revocable((either) => this.#events(pane, after, either), signal);
+  }
+
+  /** @throws StaleGenerationError, NotFoundError, ListingUnknownError */
+  async capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture> {
+    if (!Number.isSafeInteger(lines) || lines < 0) throw new RangeError('`lines` is 0 or more.');
+    const { target } = await this.#tmux.findPane(pane);
+    const { helper, clock } = this.#tmux;
+    return captureByHelper(helper, target, pane, lines, clock.now(), signal);
+  }
+
+  /** Control clients of ours, which are nobody's presence. */
+  ownClientPids(): ReadonlySet<number> {
+    return this.#watches.pids();
+  }
+
+  /** Ends every stream with SERVICE_DRAINING, then every connection. */
+  async drain(): Promise<void> {
+    this.#draining.abort(new Error('The service is draining.'));
+    await this.#watches.drain();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.drain();
+  }
+
+  async *#events(
+    pane: PaneRef,
+    after: string | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<PaneOutputEvent, void> {
+    const cursor = after === undefined ? undefined : decodeCursor(after);
+    if (after !== undefined && cursor === undefined) {
+      throw new RangeError('`after` is no cursor. Use one that an event of this pane carried.');
+    }
+    const located = await this.#tmux.findPane(pane);
+    if (signal.aborted) return;
+    const seat = await this.#firstSeat(pane, located, signal);
+    if (seat === 'drained') {
+      const end = { run: this.#epochs.run, epoch: this.#epochs.next(), offset: 0 };
+      yield { kind: 'closed', cursor: after ?? encodeCursor(end), ...drained };
+    } else if (seat === undefined) {
+      const { signal: draining } = this.#draining;
+      yield* captureStream(this.#tmux, pane, located, this.#epochs, after, draining, signal);
+    } else {
+      const known =
+        after !== undefined && cursor !== undefined ? { text: after, cursor } : undefined;
+      yield* this.#read(pane, seat, known, signal);
+    }
+  }
+
+  async *#read(
+    pane: PaneRef,
+    seat: Seat,
+    after: After | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<PaneOutputEvent, void> {
+    using _seat = seat;
+    const reader = new PaneReader(this.#host, pane, seat, after, signal);
+    // A consumer that was cut off in the middle of an event never comes back to a finally.
+    const release = () => reader.release();
+    signal.addEventListener('abort', release, { once: true });
+    try {
+      yield* reader.events();
+    } finally {
+      signal.removeEventListener('abort', release);
+      reader.release();
+    }
+  }
+
+  async #firstSeat(pane: PaneRef, located: LocatedPane, signal: AbortSignal) {
+    try {
+      return await this.#sit(pane, located, signal);
+    } catch (error) {
+      if (this.#draining.signal.aborted) return 'drained';
+      throw error;
+    }
+  }
+
+  #sit(pane: PaneRef, located: LocatedPane, signal: AbortSignal): Promise<Seat | undefined> {
+    this.#draining.signal.throwIfAborted();
+    const { status, reason, detail, listing } = located.server;
+    if (status !== 'RUNNING') {
+      throw new ListingUnknownError(
+        reason ?? 'TIMEOUT',
+        listing.nextAttemptAt,
+        detail ?? `the tmux server is ${status}`,
+      );
+    }
+    return this.#watches.sit(pane, located, signal);
+  }
+}

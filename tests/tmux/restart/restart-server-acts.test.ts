@@ -1,0 +1,307 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import {
+  NotFoundError,
+  OperationInProgressError,
+  StaleGenerationError,
+  TmuxServerStuckError,
+  UnsupportedError,
+} from '../../../src/tmux/errors.ts';
+import { serverKey } from '../../../src/tmux/member-tmux.ts';
+import type { RestartServerRequest, ServerView } from '../../../src/tmux/model.ts';
+import { prepareRestartServer } from '../../../src/tmux/restart/restart-server.ts';
+import {
+  type ActingMember,
+  actingMember,
+  installedVersion,
+  paneRef,
+  restartRequest,
+} from '../../support/acting-member.ts';
+import { rounds } from '../../support/tier.ts';
+import { tmuxClient } from '../../support/tmux-client.ts';
+import {
+  eventually,
+  presentVersions,
+  type StartOptions,
+  startTicks,
+  startTmux,
+  type Version,
+} from '../../support/tmux-server.ts';
+
+type Installed = ReturnType<typeof installedVersion> | 'none';
+
+async function world(
+  version: Version,
+  options: StartOptions = {},
+  installed: Installed = installedVersion(version),
+) {
+  const server = await startTmux({ version, ...options });
+  const member = actingMember({
+    directory: server.directory,
+    installed: installed === 'none' ? undefined : installed,
+  });
+  return {
+    server,
+    member,
+    view: await member.server(server.socket),
+    pid: await server.pid(),
+    async [Symbol.asyncDispose]() {
+      await member[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function restart(
+  member: ActingMember,
+  view: ServerView,
+  more: Partial<RestartServerRequest> = {},
+) {
+  using act = await prepareRestartServer(member.tmux, restartRequest(view, more));
+  return await act.run();
+}
+
+const refusal = (promise: Promise<unknown>) =>
+  promise.then(
+    () => 'done',
+    (error: unknown) => error,
+  );
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe.each(presentVersions)('a server of tmux %s', (version) => {
+  it('that is stopped gets nothing, and lives on when it runs again; then it can be restarted', async () => {
+    await using it = await world(version);
+    process.kill(it.pid, 'SIGSTOP');
+    const began = performance.now();
+    const stuck = await refusal(restart(it.member, it.view));
+    expect(performance.now() - began).toBeLessThan(5_000);
+    expect(stuck).toBeInstanceOf(TmuxServerStuckError);
+    expect(stuck).toMatchObject({ pid: it.pid, status: 'STOPPED', mayStillHappen: false });
+    process.kill(it.pid, 'SIGCONT');
+    await pause(1_000);
+    expect(await it.server.pid()).toBe(it.pid);
+    expect(await it.server.run('list-sessions', '-F', '#{session_name}')).toBe('main');
+    const again = await restart(it.member, await it.member.server(it.server.socket));
+    expect(again.after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
+    expect(again.after.pid).not.toBe(it.pid);
+  });
+
+  it('that is stopped is let run first when that was asked for, and keeps what was in it', async () => {
+    await using it = await world(version);
+    await it.server.run('set-environment', '-g', 'KEPT', 'yes');
+    process.kill(it.pid, 'SIGSTOP');
+    const { after, notRestored } = await restart(it.member, it.view, { continueStopped: true });
+    expect(after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
+    expect(await startTicks(it.pid)).toBeUndefined();
+    expect(await it.server.run('show-environment', '-g', 'KEPT')).toBe('KEPT=yes');
+    expect(notRestored.map(({ what }) => what)).toEqual(['screen']);
+  });
+
+  it('that is stopped ends by force alone, and is made again from its last listing', async () => {
+    await using it = await world(version, { columns: 90, rows: 30 });
+    await it.server.run('split-window', '-h', '-t', 'main:', '-c', '/usr', 'exec sh');
+    const view = await it.member.server(it.server.socket);
+    process.kill(it.pid, 'SIGSTOP');
+    const { after, notRestored, server } = await restart(it.member, view, { force: true });
+    expect(await startTicks(it.pid)).toBeUndefined();
+    expect(after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
+    expect(
+      server.sessions?.[0]?.windows[0]?.panes.map((pane) => [
+        pane.columns,
+        pane.rows,
+        pane.currentPath,
+      ]),
+    ).toEqual([
+      [45, 30, '/'],
+      [44, 30, '/usr'],
+    ]);
+    expect(notRestored.map(({ what }) => what)).toEqual([
+      'changes since the last listing',
+      'options',
+      'environment',
+      'screen',
+    ]);
+  });
+});
+
+describe('a restart', () => {
+  const version: Version = '3.3a';
+
+  it('runs the commands that were asked for, word by word, and names what ended and what lives on', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'mw-'));
+    const script = 'setsid sleep 3101 & nohup sleep 3102 >/dev/null 2>&1 & exec sleep 3100';
+    await using it = await world(version, { command: [script] });
+    await it.server.run('split-window', '-d', '-t', 'main:', 'exec sleep 3103');
+    await it.server.run('split-window', '-d', '-t', 'main:', 'exec sleep 3104');
+    const write = join(folder, 'write');
+    await writeFile(
+      write,
+      '#!/bin/sh\nfor word in "$0" "$@"; do printf "[%s]" "$word"; done > "$OUT.tmp"\nmv "$OUT.tmp" "$OUT"\nexec sleep 3105\n',
+      { mode: 0o755 },
+    );
+    const odd = join(folder, "one; 'word' $(touch hit)");
+    await writeFile(odd, `#!/bin/sh\nOUT=${folder}/single exec ${write}\n`, { mode: 0o755 });
+    const words = [
+      'a b',
+      ';',
+      'c;',
+      '#(touch hit)',
+      '$HOME',
+      "it's",
+      '"',
+      '\\',
+      'new\nline',
+      '',
+      '-x',
+      '',
+    ];
+    const view = await it.member.server(it.server.socket);
+    const { survivors, notRestored } = await restart(it.member, view, {
+      restoreCommands: [
+        {
+          pane: paneRef(view, 1),
+          command: ['/usr/bin/env', `OUT=${folder}/many`, write, ...words],
+        },
+        { pane: paneRef(view, 2), command: [odd] },
+      ],
+    });
+    try {
+      expect(survivors.map(({ command }) => command).sort()).toEqual(['sleep 3101', 'sleep 3102']);
+      // The shell forks before it becomes a program, so the order of the pids is not ours.
+      expect(notRestored.map(({ what, detail }) => `${what} ${detail}`).sort()).toEqual([
+        'process %0: sleep 3100',
+        'process %0: sleep 3101',
+        'process %0: sleep 3102',
+        expect.stringMatching(/^screen /),
+      ]);
+      const read = (name: string) =>
+        eventually(
+          () => readFile(join(folder, name), 'utf8').catch(() => undefined),
+          `${name} ran`,
+        );
+      expect(await read('many')).toBe(`[${write}]${words.map((word) => `[${word}]`).join('')}`);
+      expect(await read('single')).toBe(`[${write}]`);
+      expect((await readdir(folder)).sort()).toEqual([
+        'many',
+        "one; 'word' $(touch hit)",
+        'single',
+        'write',
+      ]);
+    } finally {
+      for (const { pid } of survivors) process.kill(pid, 'SIGKILL');
+    }
+    await rm(folder, { recursive: true });
+  });
+
+  it('says which directories are gone, and starts those panes in the home', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'mw-'));
+    await mkdir(join(folder, 'gone'));
+    await using it = await world(version);
+    await it.server.run('split-window', '-d', '-t', 'main:', '-c', join(folder, 'gone'), 'exec sh');
+    await rm(folder, { recursive: true });
+    const { notRestored, server } = await restart(it.member, it.view);
+    expect(notRestored).toEqual([
+      { what: expect.stringMatching(/^screen$/), detail: expect.anything() },
+      { what: 'directory', detail: expect.stringContaining(join(folder, 'gone')) },
+    ]);
+    const paths = server.sessions?.[0]?.windows[0]?.panes.map(({ currentPath }) => currentPath);
+    expect(paths).toEqual(['/', process.env.HOME]);
+  });
+
+  it('without restore begins with one session', async () => {
+    await using it = await world(version);
+    await it.server.run('new-session', '-d', '-s', 'other');
+    const { after } = await restart(it.member, it.view, { restore: 'NONE' });
+    expect(after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
+  });
+
+  it('is refused while another one runs, by the id of that one', async () => {
+    await using it = await world(version);
+    using first = await prepareRestartServer(
+      it.member.tmux,
+      restartRequest(it.view, { operationId: 'first' }),
+    );
+    const second = await refusal(restart(it.member, it.view, { operationId: 'second' }));
+    expect(second).toBeInstanceOf(OperationInProgressError);
+    expect(second).toMatchObject({ operationId: 'first' });
+    expect((await first.run()).after.status).toBe('RUNNING');
+    first[Symbol.dispose]();
+    expect(await refusal(restart(it.member, it.view))).toBeInstanceOf(StaleGenerationError);
+    expect(it.member.tmux.locks.holder(serverKey(it.view.ref))).toBeUndefined();
+  });
+
+  it('of another life, of none, or of what was never there is refused before anything is sent', async () => {
+    await using it = await world(version);
+    const [boot, pid, ticks] = (it.view.generation ?? '').split(':');
+    const other = `${boot}:${pid}:${Number(ticks) - 1}`;
+    const stale = await refusal(restart(it.member, it.view, { expectedGeneration: other }));
+    expect(stale).toBeInstanceOf(StaleGenerationError);
+    expect(stale).toMatchObject({ expected: other, current: it.view.generation });
+    const never = { memberId: 'alice', pathHex: Buffer.from('/nowhere').toString('hex') };
+    expect(await refusal(restart(it.member, it.view, { server: never }))).toBeInstanceOf(
+      NotFoundError,
+    );
+    const foreign = { ...paneRef(it.view), generation: other };
+    expect(
+      await refusal(
+        restart(it.member, it.view, { restoreCommands: [{ pane: foreign, command: ['true'] }] }),
+      ),
+    ).toBeInstanceOf(StaleGenerationError);
+    expect(await it.server.pid()).toBe(it.pid);
+    await it.server.run('kill-server');
+    const gone = await refusal(restart(it.member, it.view));
+    expect(gone).toBeInstanceOf(StaleGenerationError);
+    expect(gone).toMatchObject({ current: null });
+  });
+
+  it('with no tmux installed is refused, and the server lives on', async () => {
+    await using it = await world(version, {}, 'none');
+    expect(await refusal(restart(it.member, it.view))).toBeInstanceOf(UnsupportedError);
+    expect(await it.server.pid()).toBe(it.pid);
+  });
+
+  it('that ended the server and could start none says so, and loses nothing in silence', async () => {
+    await using it = await world(version, {}, { binary: '/bin/true', version: '3.3a' });
+    const { after, server, notRestored } = await restart(it.member, it.view);
+    expect(await startTicks(it.pid)).toBeUndefined();
+    expect(after).toMatchObject({ status: 'ABSENT', pid: null });
+    expect(server.status).toBe('ABSENT');
+    expect(notRestored[0]?.what).toBe('everything');
+    await expect(readdir(it.server.directory)).resolves.toEqual([]);
+  });
+
+  it('starts nothing where somebody else listens by then', async () => {
+    await using it = await world(version);
+    using act = await prepareRestartServer(it.member.tmux, restartRequest(it.view));
+    await it.server.run('kill-server');
+    await using next = await startTmux({ version, directory: it.server.directory });
+    const pid = await next.pid();
+    const outcome = await refusal(act.run());
+    expect(outcome).toMatchObject({ name: 'StaleGenerationError' });
+    expect(await next.pid()).toBe(pid);
+  });
+
+  it('leaves as many socket files as there are servers, also after SIGKILL', async () => {
+    const count = rounds(20, 200);
+    console.log(`socket files: ${count} rounds`);
+    await using it = await world(version);
+    let view = it.view;
+    for (let round = 0; round < count; round += 1) {
+      if (round % 10 === 9) {
+        process.kill(view.pid ?? 0, 'SIGKILL');
+        const pid = view.pid ?? 0;
+        await eventually(async () => (await startTicks(pid)) === undefined, 'it is gone');
+        expect(await refusal(restart(it.member, view))).toBeInstanceOf(StaleGenerationError);
+        await tmuxClient(version, it.server.socket).run('new-session', '-d');
+        view = await it.member.server(it.server.socket);
+      }
+      const result = await restart(it.member, view);
+      expect(result.after.status).toBe('RUNNING');
+      view = result.server;
+    }
+    expect(await readdir(it.server.directory)).toEqual(['default']);
+    expect(it.member.tmux.listing.sockets()).toMatchObject({ orphaned: 0 });
+  }, 600_000);
+});
