@@ -5,6 +5,8 @@ import type { Logger } from '../log.ts';
 import { type Authenticator, authenticate, csrfHeader, shown } from './credential.ts';
 import type { KeptAnswers } from './kept-answers.ts';
 import { addressOf, type Origins } from './origin.ts';
+import type { PartedAnswer } from './parted-answer.ts';
+import type { RecentlyUsed } from './recently-used.ts';
 import type { Parts } from './request-context.ts';
 import type { SubscriptionCount } from './subscription-count.ts';
 import type { Yoga } from './yoga.ts';
@@ -20,6 +22,8 @@ export interface Door {
   readonly trusted: BlockList;
   readonly subscriptions: SubscriptionCount;
   readonly kept: KeptAnswers;
+  /** How to make an answer again in parts; null: only as a whole. */
+  readonly parted: RecentlyUsed<PartedAnswer | null>;
   readonly draining: AbortSignal;
   readonly logger: Logger;
 }

@@ -3,13 +3,15 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Viewer } from '../auth/viewer.ts';
 import type { RequestErrorCode } from '../resolvers/request-error.ts';
+import type { Fleet } from '../tmux/model.ts';
 import { BodyTooLargeError, readBody } from './body.ts';
 import { csrfHeader } from './credential.ts';
 import { admit, clientAddress, type Door, isRefusal, refuseOrigin } from './door.ts';
 import { maskError, refusalBody } from './errors.ts';
-import { authorityOf } from './kept-answers.ts';
-import { Reads } from './reads.ts';
-import { requestContext } from './request-context.ts';
+import { authorityOf, type KeptAnswer } from './kept-answers.ts';
+import { PartedAnswer } from './parted-answer.ts';
+import { Reads, readOnce } from './reads.ts';
+import { type Arrival, requestContext } from './request-context.ts';
 import { head, send } from './respond.ts';
 
 /**
@@ -93,21 +95,28 @@ async function run(
 ): Promise<void> {
   const accept = request.headers.accept ?? '*/*';
   const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
-  const kept = await door.kept.get(key);
+  const look = readOnce(door.parts.fleet);
+  const kept = await door.kept.get(key, look);
   if (kept !== undefined)
     return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
   const gone = new AbortController();
   response.once('close', () => gone.abort());
   if (response.destroyed) gone.abort();
-  const reads = new Reads(door.parts);
-  const operation = requestContext(reads.through(door.parts), {
+  const arrival: Arrival = {
     viewer,
     requestId,
     address: clientAddress(door, request),
     userAgent: request.headers['user-agent']?.slice(0, 512) ?? null,
     signal: gone.signal,
     draining: door.draining,
-  });
+  };
+  const again = await madeInParts(door, key, arrival, look);
+  if (again !== undefined) {
+    door.kept.keep(key, again);
+    return send(response, 200, again.body, { 'content-type': again.contentType, ...answer });
+  }
+  const reads = new Reads(door.parts);
+  const operation = requestContext(reads.through(door.parts), arrival);
   const result = await door.yoga.fetch(
     'http://localhost/graphql',
     { method: 'POST', headers: { accept, 'content-type': 'application/json' }, body },
@@ -117,8 +126,32 @@ async function run(
   if (contentType.startsWith('text/event-stream'))
     return await streamBody(response, result, { 'content-type': contentType, ...answer });
   const bytes = Buffer.from(await result.text());
-  if (result.status === 200) door.kept.keep(key, { contentType, body: bytes, reads });
+  if (result.status === 200 && reads.canBeKept) {
+    door.kept.keep(key, { contentType, body: bytes, reads });
+    if (door.parted.get(key) === undefined)
+      door.parted.set(key, PartedAnswer.of(body, contentType) ?? null);
+  }
   send(response, result.status, bytes, { 'content-type': contentType, ...answer });
+}
+
+/** A page of members of which only some changed; undefined where it has to be executed as a whole. */
+async function madeInParts(
+  { parts, parted }: Door,
+  key: string,
+  arrival: Arrival,
+  look: Pick<Fleet, 'read'>,
+): Promise<KeptAnswer | undefined> {
+  const plan = parted.get(key) ?? undefined;
+  if (plan === undefined) return undefined;
+  const reads = new Reads(parts);
+  const text = await plan.make(
+    reads,
+    look,
+    (each) => requestContext(each.through(parts, look), arrival),
+    () => new Reads(parts),
+  );
+  if (text === undefined) return undefined;
+  return { contentType: plan.contentType, body: Buffer.from(text), reads };
 }
 
 /** Reads on only when the connection took what was read, so a slow reader holds back its source. */

@@ -1,4 +1,5 @@
 import type { Viewer } from '../auth/viewer.ts';
+import type { Fleet } from '../tmux/model.ts';
 import type { Reads } from './reads.ts';
 
 export interface KeptAnswer {
@@ -32,10 +33,10 @@ export class KeptAnswers {
   }
 
   /** The answer, when all that it was made of is still the same. */
-  async get(key: string): Promise<KeptAnswer | undefined> {
+  async get(key: string, fleet: Pick<Fleet, 'read'>): Promise<KeptAnswer | undefined> {
     const answer = this.#answers.get(key);
     if (answer === undefined) return undefined;
-    if (!(await answer.reads.areUnchanged())) {
+    if (!(await answer.reads.areUnchanged(fleet))) {
       if (this.#answers.get(key) === answer) this.#drop(key, answer);
       return undefined;
     }

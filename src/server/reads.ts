@@ -11,15 +11,13 @@ import type { Parts } from './request-context.ts';
  * installation's figures - makes an answer that is not kept.
  */
 export class Reads {
-  readonly #fleet: Fleet;
   readonly #accounts: Accounts;
   readonly #listings = new Map<string, MemberListing | undefined>();
   #members: readonly Member[] | undefined;
   #apiKeys: readonly ApiKey[] | undefined;
   #spoilt = false;
 
-  constructor({ fleet, accounts }: Parts) {
-    this.#fleet = fleet;
+  constructor({ accounts }: Pick<Parts, 'accounts'>) {
     this.#accounts = accounts;
   }
 
@@ -32,25 +30,33 @@ export class Reads {
     this.#spoilt = true;
   }
 
+  /** What the other was made of, this is made of as well. */
+  include(other: Reads): void {
+    if (other.#spoilt) this.spoil();
+    for (const [memberId, listing] of other.#listings) this.#note(memberId, listing);
+    if (other.#members !== undefined) this.#members = this.#same(this.#members, other.#members);
+    if (other.#apiKeys !== undefined) this.#apiKeys = this.#same(this.#apiKeys, other.#apiKeys);
+  }
+
   /** Reads all of it again, as executing the operation would, and compares. */
-  async areUnchanged(): Promise<boolean> {
+  async areUnchanged(fleet: Pick<Fleet, 'read'>): Promise<boolean> {
     if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
     if (this.#apiKeys !== undefined && this.#accounts.apiKeys() !== this.#apiKeys) return false;
     let same = true;
     await Promise.all(
       Array.from(this.#listings, async ([memberId, before]) => {
-        if ((await this.#fleet.read(memberId)) !== before) same = false;
+        if ((await fleet.read(memberId)) !== before) same = false;
       }),
     );
     return same;
   }
 
   /** The same parts, which note what is read from them. */
-  through(parts: Parts): Parts {
+  through(parts: Parts, look: Pick<Fleet, 'read'> = parts.fleet): Parts {
     const reads = this;
     return {
       config: parts.config,
-      fleet: this.#notingFleet(parts.fleet),
+      fleet: this.#notingFleet(parts.fleet, look),
       accounts: this.#notingAccounts(parts.accounts),
       get audit() {
         reads.spoil();
@@ -73,7 +79,13 @@ export class Reads {
     return listing;
   }
 
-  #notingFleet(fleet: Fleet): Fleet {
+  /** One answer that saw two states of the same list is no answer to keep. */
+  #same<List>(before: List | undefined, now: List): List {
+    if (before !== undefined && before !== now) this.spoil();
+    return now;
+  }
+
+  #notingFleet(fleet: Fleet, look: Pick<Fleet, 'read'>): Fleet {
     const spoil = () => this.spoil();
     const elsewhere =
       <Arguments extends unknown[], Result>(call: (...given: Arguments) => Result) =>
@@ -83,7 +95,7 @@ export class Reads {
       };
     return {
       peek: (memberId) => this.#note(memberId, fleet.peek(memberId)),
-      read: async (memberId) => this.#note(memberId, await fleet.read(memberId)),
+      read: async (memberId) => this.#note(memberId, await look.read(memberId)),
       refresh: elsewhere((memberId) => fleet.refresh(memberId)),
       setAccounts: elsewhere((accounts) => fleet.setAccounts(accounts)),
       follow: elsewhere((memberIds, signal) => fleet.follow(memberIds, signal)),
@@ -100,10 +112,8 @@ export class Reads {
 
   #notingAccounts(accounts: Accounts): Accounts {
     const members = () => {
-      const now = accounts.members();
-      if (this.#members !== undefined && this.#members !== now) this.spoil();
-      this.#members = now;
-      return now;
+      this.#members = this.#same(this.#members, accounts.members());
+      return this.#members;
     };
     return {
       members,
@@ -116,13 +126,26 @@ export class Reads {
         return accounts.memberByLogin(login);
       },
       apiKeys: () => {
-        const now = accounts.apiKeys();
-        if (this.#apiKeys !== undefined && this.#apiKeys !== now) this.spoil();
-        this.#apiKeys = now;
-        return now;
+        this.#apiKeys = this.#same(this.#apiKeys, accounts.apiKeys());
+        return this.#apiKeys;
       },
       current: (viewer) => accounts.current(viewer),
       changed: accounts.changed,
     };
   }
+}
+
+/** A fleet that is read once a member: a whole answer is compared, and made, with the same values. */
+export function readOnce(fleet: Fleet): Pick<Fleet, 'read'> {
+  const read = new Map<string, Promise<MemberListing | undefined>>();
+  return {
+    read(memberId) {
+      let listing = read.get(memberId);
+      if (listing === undefined) {
+        listing = fleet.read(memberId);
+        read.set(memberId, listing);
+      }
+      return listing;
+    },
+  };
 }

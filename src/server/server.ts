@@ -8,6 +8,7 @@ import { answerHealth, answerReady, type Readiness } from './health.ts';
 import { KeptAnswers } from './kept-answers.ts';
 import { type Metrics, metrics } from './metrics.ts';
 import { origins, trustedProxies } from './origin.ts';
+import { RecentlyUsed } from './recently-used.ts';
 import type { Parts } from './request-context.ts';
 import { send, sendJson } from './respond.ts';
 import { answerSignIn } from './sign-in.ts';
@@ -51,6 +52,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     trusted: trustedProxies(config),
     subscriptions,
     kept: new KeptAnswers(),
+    parted: new RecentlyUsed(32),
     draining: drain.signal,
     logger,
   };
