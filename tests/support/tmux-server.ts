@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { endServersWithThisProcess } from './reaper.ts';
 
 /**
  * Real tmux servers for tests: a private socket in a 0700 directory with a short path, no
@@ -60,6 +61,7 @@ export async function startTmux(options: StartOptions = {}): Promise<TmuxServer>
   if (binary === undefined) throw new Error(`tmux ${options.version} is not on this machine`);
   const directory = options.directory ?? (await mkdtemp(join(tmpdir(), 'mw-')));
   const socket = join(directory, options.name ?? 'default');
+  endServersWithThisProcess(socket);
   const client = (command: readonly string[]) =>
     execa(binary, ['-u', '-S', socket, '-f', '/dev/null', ...command], {
       extendEnv: false,
