@@ -14,6 +14,8 @@ import { directoryReason, isFailing, ServerCells } from './server-cells.ts';
  *
  * - A reader gets what is known, at once; what is old is asked again behind the answer. Only a cold
  *   value (never seen, or old because nobody asked) makes its reader wait, and for a bounded time.
+ *   After a read it is kept warm for as long as it takes to get cold: the next reader, some seconds
+ *   later, is not to be told of then.
  * - One snapshot is in flight at a time, whoever asks. It tells nothing of a server on which we
  *   acted after it had begun.
  * - The member has a freshness (could we look?) and each server's rows have their own (did it
@@ -59,6 +61,7 @@ export class Listing implements Disposable {
   #dueAt = Number.NEGATIVE_INFINITY;
   #deadSockets = 0;
   #watchers = 0;
+  #warmUntil = Number.NEGATIVE_INFINITY;
   #viewHoldsUntil = Number.POSITIVE_INFINITY;
   #cancelTimer: () => void = () => {};
 
@@ -87,6 +90,8 @@ export class Listing implements Disposable {
   /** What is known; asks behind the answer when that is old, and before it (a bounded time) when cold. */
   async read(): Promise<MemberListing> {
     const now = this.#now();
+    // Who reads once reads again: until it would be cold, the next answer is not an old one.
+    this.#warmUntil = now + this.#options.config.listingMaxAgeMs;
     if (this.#freshness.isCold(now)) {
       void this.#ask();
       const since = this.#attempt?.started.monotonic ?? now;
@@ -94,6 +99,8 @@ export class Listing implements Disposable {
       if (this.#attempt && wait > 0) await this.#within(this.#attempt.done, wait);
     } else if (this.#isDue(now)) {
       void this.#ask();
+    } else {
+      this.#schedule();
     }
     return this.peek();
   }
@@ -279,10 +286,11 @@ export class Listing implements Disposable {
 
   #schedule(): void {
     this.#cancelTimer();
-    if (this.#watchers === 0 || this.#closed.signal.aborted) return;
+    if (this.#closed.signal.aborted) return;
     const ask = this.#attempt === undefined ? this.#nextAskAt() : Number.POSITIVE_INFINITY;
-    const at = Math.min(ask, this.#viewHoldsUntil);
-    if (at === Number.POSITIVE_INFINITY) return;
+    const followed = this.#watchers > 0;
+    const at = followed ? Math.min(ask, this.#viewHoldsUntil) : ask;
+    if (at === Number.POSITIVE_INFINITY || (!followed && at >= this.#warmUntil)) return;
     const wait = Math.max(0, at - this.#now());
     this.#cancelTimer = this.#options.clock.after(wait, () => this.#tick());
   }

@@ -15,6 +15,9 @@ const ref = { memberId: 'alice', pathHex: hex(path) };
 const names = (listing: MemberListing, at = 0) =>
   listing.servers?.[at]?.sessions?.map((session) => session.name);
 
+/** One read asks at 0, 5 and 10 s; from 15 s on it would be cold. */
+const lastLookOfAReadMs = 10_000;
+
 describe('a read', () => {
   it('of a cold listing waits for the answer, and is FRESH', async () => {
     using world = scriptedListing();
@@ -76,11 +79,23 @@ describe('a read', () => {
     expect(world.helper.requests).toHaveLength(2);
   });
 
+  it('is asked for again until it would be cold, so that the next reader meets no old answer', async () => {
+    using world = scriptedListing();
+    world.helper.always = () => snapshotRows();
+    await world.listing.read();
+    await world.clock.advance(6_000);
+    expect(world.helper.requests).toHaveLength(2);
+    await world.clock.advance(60_000);
+    expect(world.helper.requests).toHaveLength(3);
+  });
+
   it('once a minute finds FRESH rows each time', async () => {
     using world = scriptedListing();
     for (let minute = 0; minute < 5; minute++) {
+      world.helper.always = undefined;
       const read = world.listing.read();
       await world.clock.advance(40);
+      world.helper.always = () => snapshotRows();
       await world.answer();
       const listing = await read;
       expect(listing.status.state).toBe('FRESH');
@@ -93,7 +108,7 @@ describe('a read', () => {
     using world = scriptedListing();
     world.helper.always = () => snapshotRows();
     await world.listing.read();
-    await world.clock.advance(15_001);
+    await world.clock.advance(lastLookOfAReadMs + 15_001);
     world.helper.always = undefined;
     expect(world.listing.peek().status.state).toBe('STALE');
     const read = world.listing.read();
@@ -110,6 +125,7 @@ describe('a listing', () => {
     using world = scriptedListing();
     world.helper.always = () => snapshotRows();
     await world.listing.read();
+    await world.clock.advance(lastLookOfAReadMs);
     const { observedAt } = world.listing.peek().status;
     await world.clock.advance(8_000);
     expect(world.listing.peek().status.state).toBe('FRESH');
