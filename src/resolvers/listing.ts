@@ -40,11 +40,15 @@ export function listingOf(
   node: MemberNode,
 ): MemberListing | Promise<MemberListing> {
   if (!maySeeListing(context.viewer, node.member.id)) throw forbidden('reading listings');
-  if (node.listing !== undefined) return node.listing;
-  return context.fleet.read(node.member.id).then((read) => {
-    node.listing ??= read ?? unaskedListing(node);
-    return node.listing;
-  });
+  node.listing ??= readListing(context, node);
+  return node.listing;
+}
+
+async function readListing(context: Context, node: MemberNode): Promise<MemberListing> {
+  const listing = (await context.fleet.read(node.member.id)) ?? unaskedListing(node);
+  // From here on without a promise for each field.
+  node.listing = listing;
+  return listing;
 }
 
 /** Null: could not look. */

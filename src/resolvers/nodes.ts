@@ -18,7 +18,7 @@ export interface MemberNode {
   readonly __typename: 'Member';
   readonly member: Member;
   /** Set at the first look, so that the rest of the answer sees the same. */
-  listing: MemberListing | undefined;
+  listing: MemberListing | Promise<MemberListing> | undefined;
 }
 export interface ServerNode {
   readonly __typename: 'TmuxServer';

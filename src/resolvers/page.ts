@@ -53,13 +53,20 @@ export function pageOf<Row>(
   { first, after }: PageRequest,
   order: PageOrder<Row>,
 ): Page<Row> {
-  const edges: { cursor: string; node: Row }[] = [];
+  const edges: { readonly cursor: string; readonly node: Row }[] = [];
   let hasPreviousPage = false;
   for (const node of rows) {
     const key = order.key(node);
     if (after !== undefined && compareKeys(key, after) <= 0) hasPreviousPage = true;
     else if (edges.length === first) return { edges, hasPreviousPage, hasNextPage: true };
-    else edges.push({ cursor: encodeCursor(key, order.name), node });
+    else
+      edges.push({
+        node,
+        // Made when it is asked for: most pages are asked for the last one alone.
+        get cursor() {
+          return encodeCursor(key, order.name);
+        },
+      });
   }
   return { edges, hasPreviousPage, hasNextPage: false };
 }

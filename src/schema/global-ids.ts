@@ -35,7 +35,19 @@ export function idArguments<Type extends GlobalIdType>(
   return ids.map((id, index) => idArgument(type, `${argument}[${index}]`, id));
 }
 
-export const memberId = (id: string) => encodeId({ type: 'Member', id });
+const memberIds = new Map<string, string>();
+
+/** Remembered, for it is in every row of every page. */
+export function memberId(id: string): string {
+  let encoded = memberIds.get(id);
+  if (encoded === undefined) {
+    encoded = encodeId({ type: 'Member', id });
+    if (memberIds.size >= 10_000) memberIds.clear();
+    memberIds.set(id, encoded);
+  }
+  return encoded;
+}
+
 export const serverId = ({ view }: ServerNode) => encodeId({ type: 'TmuxServer', ref: view.ref });
 export const sessionId = (node: SessionNode) =>
   encodeId({ type: 'TmuxSession', ref: { ...lifeOf(node.server), session: node.view.session } });

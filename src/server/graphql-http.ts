@@ -3,14 +3,13 @@ import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Viewer } from '../auth/viewer.ts';
 import type { RequestErrorCode } from '../resolvers/request-error.ts';
-import type { Fleet } from '../tmux/model.ts';
 import { BodyTooLargeError, readBody } from './body.ts';
 import { csrfHeader } from './credential.ts';
 import { admit, clientAddress, type Door, isRefusal, refuseOrigin } from './door.ts';
 import { maskError, refusalBody } from './errors.ts';
 import { authorityOf, type KeptAnswer } from './kept-answers.ts';
 import { PartedAnswer } from './parted-answer.ts';
-import { Reads, readOnce } from './reads.ts';
+import { Look, Reads } from './reads.ts';
 import { type Arrival, requestContext } from './request-context.ts';
 import { head, send } from './respond.ts';
 
@@ -95,12 +94,14 @@ async function run(
 ): Promise<void> {
   const accept = request.headers.accept ?? '*/*';
   const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
-  const look = readOnce(door.parts.fleet);
+  const look = new Look(door.parts.fleet);
   const kept = await door.kept.get(key, look);
   if (kept !== undefined)
     return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
   const gone = new AbortController();
-  response.once('close', () => gone.abort());
+  response.once('close', () => {
+    if (!response.writableFinished) gone.abort();
+  });
   if (response.destroyed) gone.abort();
   const arrival: Arrival = {
     viewer,
@@ -139,19 +140,18 @@ async function madeInParts(
   { parts, parted }: Door,
   key: string,
   arrival: Arrival,
-  look: Pick<Fleet, 'read'>,
+  look: Look,
 ): Promise<KeptAnswer | undefined> {
   const plan = parted.get(key) ?? undefined;
   if (plan === undefined) return undefined;
   const reads = new Reads(parts);
-  const text = await plan.make(
+  const made = await plan.make(
     reads,
     look,
     (each) => requestContext(each.through(parts, look), arrival),
     () => new Reads(parts),
   );
-  if (text === undefined) return undefined;
-  return { contentType: plan.contentType, body: Buffer.from(text), reads };
+  return made && { contentType: plan.contentType, body: made, reads };
 }
 
 /** Reads on only when the connection took what was read, so a slow reader holds back its source. */

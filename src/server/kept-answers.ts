@@ -1,6 +1,5 @@
 import type { Viewer } from '../auth/viewer.ts';
-import type { Fleet } from '../tmux/model.ts';
-import type { Reads } from './reads.ts';
+import type { Look, Reads } from './reads.ts';
 
 export interface KeptAnswer {
   readonly contentType: string;
@@ -33,10 +32,10 @@ export class KeptAnswers {
   }
 
   /** The answer, when all that it was made of is still the same. */
-  async get(key: string, fleet: Pick<Fleet, 'read'>): Promise<KeptAnswer | undefined> {
+  async get(key: string, look: Look): Promise<KeptAnswer | undefined> {
     const answer = this.#answers.get(key);
     if (answer === undefined) return undefined;
-    if (!(await answer.reads.areUnchanged(fleet))) {
+    if (!(await answer.reads.areUnchanged(look))) {
       if (this.#answers.get(key) === answer) this.#drop(key, answer);
       return undefined;
     }

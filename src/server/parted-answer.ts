@@ -12,12 +12,11 @@ import { z } from 'zod';
 import { jsonText } from '../json-text.ts';
 import type { Context } from '../resolvers/context.ts';
 import { schema } from '../schema/index.ts';
-import type { Fleet } from '../tmux/model.ts';
-import type { Reads } from './reads.ts';
+import type { Look, Reads } from './reads.ts';
 
 /**
  * A page of members, answered member by member. What it says below one member depends on that
- * member alone, so when one listing changes one part is made again and the others stay as text.
+ * member alone, so when one listing changes one part is made again and the others stay as they are.
  *
  *   { members(first: 100) { nodes { …PART } pageInfo { … } } }
  *
@@ -32,6 +31,7 @@ export class PartedAnswer {
   readonly #plan: Plan;
   readonly #variables: Readonly<Record<string, unknown>>;
   readonly #parts = new Map<string, Part>();
+  #frame: Frame | undefined;
 
   readonly contentType: string;
 
@@ -53,16 +53,49 @@ export class PartedAnswer {
   }
 
   /**
-   * The answer as text, and what it was made of.
+   * The answer; `reads` notes what it was made of. Parts are kept as bytes and copied once: a page
+   * that was put together as text would be copied several times, and each copy be collected.
    * @param contextOf a context whose reads are noted there
    */
   async make(
     reads: Reads,
-    fleet: Pick<Fleet, 'read'>,
+    look: Look,
     contextOf: (reads: Reads) => Context,
     newReads: () => Reads,
-  ): Promise<string | undefined> {
+  ): Promise<Buffer | undefined> {
+    const frame = await this.#presentFrame(look, contextOf, newReads);
+    if (frame === undefined) return undefined;
+    // All at once, for a cold one makes its reader wait.
+    await look.at(frame.ids.flatMap((id) => this.#parts.get(id)?.reads.memberIds ?? []));
+    const found = frame.ids.map((id) => this.#presentPart(id, look, contextOf, newReads));
+    const parts: readonly (Part | undefined)[] = found.some((part) => part instanceof Promise)
+      ? await Promise.all(found)
+      : found.filter((part): part is Part => !(part instanceof Promise));
+    reads.include(frame.reads);
+    const pieces: Buffer[] = [frame.before];
+    let length = 0;
+    for (const part of parts) {
+      if (part === undefined) return undefined;
+      reads.include(part.reads);
+      length += part.bytes.length;
+      if (pieces.length > 1) pieces.push(comma);
+      pieces.push(part.bytes);
+    }
+    if (length > mostBytes) this.#parts.clear();
+    pieces.push(frame.after);
+    return Buffer.concat(pieces);
+  }
+
+  /** Which members, and the bytes before and after them. */
+  async #presentFrame(
+    look: Look,
+    contextOf: (reads: Reads) => Context,
+    newReads: () => Reads,
+  ): Promise<Frame | undefined> {
+    const kept = this.#frame;
+    if (kept !== undefined && (await kept.reads.areUnchanged(look))) return kept;
     const { frame, root, nodes } = this.#plan;
+    const reads = newReads();
     const { data, errors } = await execute({
       schema,
       document: frame,
@@ -70,30 +103,37 @@ export class PartedAnswer {
       contextValue: contextOf(reads),
     });
     const page = data?.[root];
-    if (errors !== undefined || !isRecord(page)) return undefined;
-    const ids = rows.safeParse(page[nodes]);
-    if (!ids.success) return undefined;
-    const parts = await Promise.all(
-      ids.data.map(async ({ id }) => {
-        const kept = this.#parts.get(id);
-        if (kept !== undefined && (await kept.reads.areUnchanged(fleet))) return kept;
-        return await this.#makePart(id, contextOf, newReads());
-      }),
-    );
-    this.#keepOnly(new Set(ids.data.map(({ id }) => id)));
-    if (parts.reduce((sum, part) => sum + (part?.text.length ?? 0), 0) > mostText)
-      this.#parts.clear();
-    const texts: string[] = [];
-    for (const part of parts) {
-      if (part === undefined) return undefined;
-      reads.include(part.reads);
-      texts.push(part.text);
-    }
+    if (errors !== undefined || !isRecord(page) || !reads.canBeKept) return undefined;
+    const rowsOf = rows.safeParse(page[nodes]);
+    if (!rowsOf.success) return undefined;
+    const ids = rowsOf.data.map(({ id }) => id);
+    const present = new Set(ids);
+    for (const id of this.#parts.keys()) if (!present.has(id)) this.#parts.delete(id);
     const fields = Object.entries(page).map(
-      ([name, value]) =>
-        `${JSON.stringify(name)}:${name === nodes ? `[${texts.join(',')}]` : JSON.stringify(value)}`,
+      ([name, value]) => [name, JSON.stringify(value)] as const,
     );
-    return `{"data":{${JSON.stringify(root)}:{${fields.join(',')}}}}`;
+    const at = fields.findIndex(([name]) => name === nodes);
+    const text = (some: typeof fields) =>
+      some.map(([name, value]) => `${JSON.stringify(name)}:${value}`);
+    const before = [...text(fields.slice(0, at)), `${JSON.stringify(nodes)}:[`].join(',');
+    const after = [']', ...text(fields.slice(at + 1))].join(',');
+    this.#frame = {
+      ids,
+      before: Buffer.from(`{"data":{${JSON.stringify(root)}:{${before}`),
+      after: Buffer.from(`${after}}}}`),
+      reads,
+    };
+    return this.#frame;
+  }
+
+  #presentPart(
+    id: string,
+    look: Look,
+    contextOf: (reads: Reads) => Context,
+    newReads: () => Reads,
+  ): Part | Promise<Part | undefined> {
+    const kept = this.#parts.get(id);
+    return kept?.reads.areSeenUnchanged(look) ? kept : this.#makePart(id, contextOf, newReads());
   }
 
   async #makePart(
@@ -109,18 +149,20 @@ export class PartedAnswer {
     });
     const member = data?.[partField];
     if (errors !== undefined || !isRecord(member) || !reads.canBeKept) return undefined;
-    const part = { text: JSON.stringify(member), reads };
+    const part = { bytes: Buffer.from(JSON.stringify(member)), reads };
     this.#parts.set(id, part);
     return part;
   }
-
-  #keepOnly(ids: ReadonlySet<string>): void {
-    for (const id of this.#parts.keys()) if (!ids.has(id)) this.#parts.delete(id);
-  }
 }
 
+interface Frame {
+  readonly ids: readonly string[];
+  readonly before: Buffer;
+  readonly after: Buffer;
+  readonly reads: Reads;
+}
 interface Part {
-  readonly text: string;
+  readonly bytes: Buffer;
   readonly reads: Reads;
 }
 interface Plan {
@@ -131,8 +173,9 @@ interface Plan {
   readonly nodes: string;
 }
 
-/** Characters that one answer may hold between requests. */
-const mostText = 4 << 20;
+/** What one answer may hold between requests. */
+const mostBytes = 4 << 20;
+const comma = Buffer.from(',');
 
 /** No document of a caller may use these names; one that does has no plan. */
 const partVariable = 'muxwarden_part';

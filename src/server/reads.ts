@@ -26,6 +26,11 @@ export class Reads {
     return !this.#spoilt;
   }
 
+  /** Whose listings were read. */
+  get memberIds(): readonly string[] {
+    return [...this.#listings.keys()];
+  }
+
   spoil(): void {
     this.#spoilt = true;
   }
@@ -39,16 +44,18 @@ export class Reads {
   }
 
   /** Reads all of it again, as executing the operation would, and compares. */
-  async areUnchanged(fleet: Pick<Fleet, 'read'>): Promise<boolean> {
+  async areUnchanged(look: Look): Promise<boolean> {
+    await look.at(this.#listings.keys());
+    return this.areSeenUnchanged(look);
+  }
+
+  /** The same of what was looked at before; false for what was not. */
+  areSeenUnchanged(look: Look): boolean {
     if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
     if (this.#apiKeys !== undefined && this.#accounts.apiKeys() !== this.#apiKeys) return false;
-    let same = true;
-    await Promise.all(
-      Array.from(this.#listings, async ([memberId, before]) => {
-        if ((await fleet.read(memberId)) !== before) same = false;
-      }),
-    );
-    return same;
+    for (const [memberId, before] of this.#listings)
+      if (!look.has(memberId) || look.seen(memberId) !== before) return false;
+    return true;
   }
 
   /** The same parts, which note what is read from them. */
@@ -135,17 +142,45 @@ export class Reads {
   }
 }
 
-/** A fleet that is read once a member: a whole answer is compared, and made, with the same values. */
-export function readOnce(fleet: Fleet): Pick<Fleet, 'read'> {
-  const read = new Map<string, Promise<MemberListing | undefined>>();
-  return {
-    read(memberId) {
-      let listing = read.get(memberId);
-      if (listing === undefined) {
-        listing = fleet.read(memberId);
-        read.set(memberId, listing);
-      }
-      return listing;
-    },
-  };
+/** Reads each member once: a whole answer is compared, and made, with the same values. */
+export class Look implements Pick<Fleet, 'read'> {
+  readonly #fleet: Fleet;
+  readonly #reading = new Map<string, Promise<MemberListing | undefined>>();
+  readonly #seen = new Map<string, MemberListing | undefined>();
+
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet;
+  }
+
+  read(memberId: string): Promise<MemberListing | undefined> {
+    if (this.#seen.has(memberId)) return Promise.resolve(this.#seen.get(memberId));
+    let reading = this.#reading.get(memberId);
+    if (reading === undefined) {
+      reading = this.#fleet.read(memberId);
+      this.#reading.set(memberId, reading);
+    }
+    return reading;
+  }
+
+  /** Afterwards all of them are seen. */
+  async at(memberIds: Iterable<string>): Promise<void> {
+    const ids: string[] = [];
+    const reading: Promise<MemberListing | undefined>[] = [];
+    for (const id of memberIds) {
+      if (this.#seen.has(id)) continue;
+      ids.push(id);
+      reading.push(this.#reading.get(id) ?? this.#fleet.read(id));
+    }
+    if (ids.length === 0) return;
+    const listings = await Promise.all(reading);
+    for (const [index, id] of ids.entries()) this.#seen.set(id, listings[index]);
+  }
+
+  has(memberId: string): boolean {
+    return this.#seen.has(memberId);
+  }
+
+  seen(memberId: string): MemberListing | undefined {
+    return this.#seen.get(memberId);
+  }
 }

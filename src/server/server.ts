@@ -109,7 +109,9 @@ function listen(
           ? 'somebody listens there already. Set MUXWARDEN_PORT to another one, or to 0 for any free one'
           : cause.code === 'EACCES'
             ? 'it is not allowed. Ports below 1024 are for root: set MUXWARDEN_PORT'
-            : `${cause.message}. Set MUXWARDEN_HOST and MUXWARDEN_PORT`;
+            : cause.code === 'ENOTFOUND' || cause.code === 'EAI_AGAIN'
+              ? 'no such host is known. Set MUXWARDEN_HOST to an address of this machine'
+              : `${cause.message}. Set MUXWARDEN_HOST and MUXWARDEN_PORT`;
       reject(new ListenError(`Can't listen on ${host}:${port}: ${what}.`, { cause }));
     });
     server.listen(port, host, () => {
