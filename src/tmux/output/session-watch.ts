@@ -44,6 +44,8 @@ const rosterDelayMs = 50;
 const pollMs = 1_000;
 const quietMs = 60_000;
 const pingDeadlineMs = 5_000;
+const tickMs = 2_000;
+const stillMs = 3_000;
 const overloadRestMs = 1_000;
 
 export class SessionWatch implements AsyncDisposable {
@@ -59,6 +61,7 @@ export class SessionWatch implements AsyncDisposable {
   readonly #roster: RosterKeeper;
   #heardAt: number;
   #shedding = false;
+  #tickedAt: number;
   #over = false;
 
   constructor(options: SessionWatchOptions) {
@@ -66,6 +69,7 @@ export class SessionWatch implements AsyncDisposable {
     this.#options = options;
     this.#load = new LoadMeter(options.clock, options.mostLoad ?? 0.6);
     this.#heardAt = options.clock.monotonic();
+    this.#tickedAt = this.#heardAt;
     this.#timers = new Timers(options.clock);
     this.#client = new ControlClient(
       options.connection,
@@ -142,6 +146,7 @@ export class SessionWatch implements AsyncDisposable {
     ]);
     // Without the subscription nothing tells that a pane died or was respawned.
     if (!subscribed.ok) this.#every(pollMs, async () => this.#roster.want(0));
+    this.#every(tickMs, () => this.#tick());
     this.#every(quietMs, () => this.#listen());
   }
 
@@ -166,9 +171,11 @@ export class SessionWatch implements AsyncDisposable {
       if (session !== undefined && Number(session) !== this.session) this.#leave();
       return;
     }
-    if (name === 'pause') {
-      const pane = /^%(\d+)$/.exec(rest)?.[1];
-      if (pane !== undefined) this.#run(this.#resume(Number(pane)));
+    if (name === 'pause' || name === 'continue') {
+      const pane = Number(/^%(\d{1,10})$/.exec(rest)?.[1]);
+      // tmux dropped what it had for that pane; nothing comes before it goes on.
+      if (name === 'continue') this.#logs.get(pane)?.break('TMUX_PAUSED');
+      else if (Number.isSafeInteger(pane)) this.#run(this.#goOn(pane));
       return;
     }
     if (!ofListing.test(name)) return;
@@ -176,12 +183,21 @@ export class SessionWatch implements AsyncDisposable {
     if (ofRoster.test(name)) this.#roster.want(rosterDelayMs);
   }
 
-  /** tmux dropped what it had for that pane. */
-  async #resume(pane: number): Promise<void> {
-    const continued = this.#client.ask(continueLine(pane), patientMs);
-    // After that line is written, so that snapshots come behind it; before any later output is read.
-    this.#logs.get(pane)?.break('TMUX_PAUSED');
-    await continued;
+  /**
+   * Where this process stood still, tmux may have paused a pane without a word: it keeps the
+   * notification until it has something else to write (seen on all from 3.3a on). Where nothing
+   * was paused, going on changes nothing.
+   */
+  async #tick(): Promise<void> {
+    const now = this.#options.clock.monotonic();
+    const stoodStill = now - this.#tickedAt - tickMs >= stillMs;
+    this.#tickedAt = now;
+    if (stoodStill) await Promise.all([...this.#logs.keys()].map((pane) => this.#goOn(pane)));
+  }
+
+  /** Answered by `%continue`, before any later output, where the pane was paused. */
+  async #goOn(pane: number): Promise<void> {
+    await this.#client.ask(continueLine(pane), patientMs);
   }
 
   /** We take too much of the process's time: rest, and begin with new screens. */

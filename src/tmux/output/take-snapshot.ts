@@ -4,7 +4,7 @@ import type { PaneLog, Snapshot } from './pane-log.ts';
 import { composeScreen } from './screen.ts';
 import { captureLines, readCapture } from './screen-capture.ts';
 
-const usualDeadlineMs = 3_000;
+const usualDeadlineMs = 5_000;
 /** Joining readers share a snapshot while it is so young, and little came since. */
 const sharedMs = 1_000;
 const sharedBytes = 16_384;
