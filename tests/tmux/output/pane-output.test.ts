@@ -74,8 +74,7 @@ describe.each(presentClasses)('tmux %s', (version) => {
       const snapshot = await reading.first('snapshot');
       screen.feed(snapshot);
       await screen.settled();
-      const shown = screen.text.filter(Boolean).join('\n');
-      const text = `${shown}${cursorJoin(screen.cursor)}${reading.bytes.toString()}`;
+      const text = `${upToCursor(screen)}${reading.bytes.toString()}`;
       const numbers = [...text.matchAll(/line (\d+)\r?\n/g)].map((match) => Number(match[1]));
       expect(numbers.length).toBeGreaterThan(50);
       const gaps = numbers.slice(1).filter((n, index) => n !== (numbers[index] ?? 0) + 1);
@@ -84,7 +83,8 @@ describe.each(presentClasses)('tmux %s', (version) => {
   });
 });
 
-/** The cursor at column 0 stands on the row below what is shown. */
-function cursorJoin(cursor: string): string {
-  return cursor.startsWith('0,') ? '\n' : '';
+/** What was written so far, a blank right before the cursor included. */
+function upToCursor({ cursor, text }: Screen): string {
+  const [column = 0, row = 0] = cursor.split(',').map(Number);
+  return [...text.slice(0, row), (text[row] ?? '').padEnd(column)].join('\n');
 }
