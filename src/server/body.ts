@@ -27,6 +27,8 @@ export function readBody(request: IncomingMessage, most: number): Promise<Buffer
       resolve(pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces)),
     );
     request.on('error', reject);
-    request.on('close', () => reject(new Error('the request was broken off')));
+    request.on('close', () => {
+      if (!request.complete) reject(new Error('the request was broken off'));
+    });
   });
 }

@@ -1,11 +1,17 @@
 import type { Viewer } from '../auth/viewer.ts';
+import type { Fleet } from '../tmux/model.ts';
 import type { Look, Reads } from './reads.ts';
 
 export interface KeptAnswer {
   readonly contentType: string;
   readonly body: Buffer;
   readonly reads: Reads;
+  /** When everything was last read for it, so that what is old was asked for again; monotonic. */
+  readAt?: number;
 }
+
+/** So long after reading, what is known is enough: reading again could ask for nothing else. */
+const readEveryMs = 100;
 
 /**
  * Answers that may be given again, by what was asked and by whom. The authority of the viewer is in
@@ -31,10 +37,19 @@ export class KeptAnswers {
     return this.#answers.size;
   }
 
+  /** The answer, when everything was read for it a moment ago and is still known as it was. */
+  atOnce(key: string, fleet: Pick<Fleet, 'peek'>): KeptAnswer | undefined {
+    const answer = this.#answers.get(key);
+    if (answer?.readAt === undefined || performance.now() - answer.readAt > readEveryMs)
+      return undefined;
+    return answer.reads.isStillKnown(fleet) ? answer : undefined;
+  }
+
   /** The answer, when all that it was made of is still the same. */
   async get(key: string, look: Look): Promise<KeptAnswer | undefined> {
     const answer = this.#answers.get(key);
     if (answer === undefined) return undefined;
+    answer.readAt = performance.now();
     if (!(await answer.reads.areUnchanged(look))) {
       if (this.#answers.get(key) === answer) this.#drop(key, answer);
       return undefined;

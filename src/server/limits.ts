@@ -26,7 +26,8 @@ import { badInput, RequestError } from '../resolvers/request-error.ts';
  *   depth       fields below each other; introspection (`__schema`, `__type`) is exempt
  *   aliases     how many fields have one
  *   complexity  a scalar 0, an object field 1, `cost` where a field's extensions say so; what is
- *               below `nodes` and `edges` of a connection counts `first` times
+ *               below `nodes` and `edges` of a connection counts `first` times, what is below
+ *               `nodes(ids:)` once for each id
  *   acts        fields of a mutation that are not marked `reads`: one at most
  */
 export type Limits = Pick<Config, 'maxDepth' | 'maxAliases' | 'maxComplexity' | 'maxPageSize'>;
@@ -168,8 +169,22 @@ class Measure {
     return {
       depth: name.startsWith('__') ? 0 : 1 + below.depth,
       aliases: aliases + below.aliases,
-      complexity: own + below.complexity,
+      complexity: own + this.#named(field, definition) * below.complexity,
     };
+  }
+
+  /** How many things a field names by `ids`; 1 for one without. */
+  #named(field: FieldNode, definition: GraphQLField<unknown, unknown> | undefined): number {
+    if (!definition?.args.some(({ name }) => name === 'ids')) return 1;
+    const given = field.arguments?.find(({ name }) => name.value === 'ids')?.value;
+    let count = 1;
+    if (given?.kind === Kind.LIST) count = given.values.length;
+    else if (given?.kind === Kind.VARIABLE) {
+      const ids = this.#variables[given.name.value];
+      if (Array.isArray(ids)) count = ids.length;
+    }
+    // Beyond this the resolver refuses, and names the argument.
+    return Math.min(count, this.#limits.maxPageSize);
   }
 
   #introspected(name: string): GraphQLNamedType | undefined {
@@ -212,7 +227,7 @@ class Measure {
   }
 }
 
-/** Only numbers and booleans matter here: `first` and `if`. */
+/** Only numbers, booleans and how long a list is matter here: `first`, `if` and `ids`. */
 function withDefaults(operation: OperationDefinitionNode, variables: Variables): Variables {
   const all: Record<string, unknown> = { ...variables };
   for (const { variable, defaultValue } of operation.variableDefinitions ?? []) {
@@ -220,6 +235,7 @@ function withDefaults(operation: OperationDefinitionNode, variables: Variables):
     if (all[name] !== undefined || defaultValue === undefined) continue;
     if (defaultValue.kind === Kind.INT) all[name] = Number(defaultValue.value);
     if (defaultValue.kind === Kind.BOOLEAN) all[name] = defaultValue.value;
+    if (defaultValue.kind === Kind.LIST) all[name] = defaultValue.values;
   }
   return all;
 }

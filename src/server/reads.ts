@@ -43,6 +43,15 @@ export class Reads {
     if (other.#apiKeys !== undefined) this.#apiKeys = this.#same(this.#apiKeys, other.#apiKeys);
   }
 
+  /** What is known now, asking nobody, is still all of it. */
+  isStillKnown(fleet: Pick<Fleet, 'peek'>): boolean {
+    if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
+    if (this.#apiKeys !== undefined && this.#accounts.apiKeys() !== this.#apiKeys) return false;
+    for (const [memberId, before] of this.#listings)
+      if (fleet.peek(memberId) !== before) return false;
+    return true;
+  }
+
   /** Reads all of it again, as executing the operation would, and compares. */
   async areUnchanged(look: Look): Promise<boolean> {
     await look.at(this.#listings.keys());

@@ -141,6 +141,32 @@ describe.each(Object.entries(transports))('over %s', (_name, run) => {
     expect(await run(query(96))).toEqual(['QUERY_TOO_COMPLEX']);
   });
 
+  it('what is below `nodes(ids)` counts once for each id, literal, variable or default', async () => {
+    // The field itself 1, and 20 for each capture: 1 + 99 x 20 = 1,981 and 20 more.
+    const captures = '{ ... on TmuxPane { capture { __typename } } }';
+    const literal = (count: number) => {
+      const ids = JSON.stringify(Array.from({ length: count }, () => 'x'));
+      return { ids, query: `{ nodes(ids: ${ids}) ${captures} }` };
+    };
+    const tooComplex = ['QUERY_TOO_COMPLEX'];
+    expect(await run(literal(99).query)).not.toEqual(tooComplex);
+    expect(await run(literal(100).query)).toEqual(tooComplex);
+    const variable = `query($ids: [ID!]!) { nodes(ids: $ids) ${captures} }`;
+    expect(await run(variable, { ids: Array(99).fill('x') })).not.toEqual(tooComplex);
+    expect(await run(variable, { ids: Array(100).fill('x') })).toEqual(tooComplex);
+    const usual = (count: number) =>
+      `query($ids: [ID!]! = ${literal(count).ids}) { nodes(ids: $ids) ${captures} }`;
+    expect(await run(usual(99))).not.toEqual(tooComplex);
+    expect(await run(usual(100))).toEqual(tooComplex);
+    const aliased = Array.from(
+      { length: 30 },
+      (_, index) => `a${index}: nodes(ids: $ids) ${captures}`,
+    );
+    const flood = `query($ids: [ID!]!) { ${aliased.join(' ')} }`;
+    expect(await run(flood, { ids: ['x', 'x', 'x'] })).not.toEqual(tooComplex);
+    expect(await run(flood, { ids: Array(100).fill('x') })).toEqual(tooComplex);
+  });
+
   it('fragments that double each other are measured, not unfolded', async () => {
     const doubling = Array.from(
       { length: 60 },
