@@ -11,12 +11,13 @@ import { openControl } from './control-process.ts';
 import { askOnce } from './one-shot.ts';
 import type { Processes } from './process.ts';
 import type { Reach } from './reach.ts';
+import { type Read, ReadQueue } from './read-queue.ts';
 import { ServeProcess } from './serve-process.ts';
 
 /**
  * One member's helper over real processes.
  *
- * Reads go over one kept `serve` process, strictly one request at a time in the order of asking.
+ * Reads go over one kept `serve` process, strictly one request at a time, as ReadQueue orders them.
  * The process is replaced when it dies, stalls or answers oddly (a new one never starts beside an
  * old one that still ends), and ended when nobody has asked for `helperIdleMs`. After a failure
  * reads are refused until a back-off is over, unless they say that they have one of their own.
@@ -29,24 +30,16 @@ export interface ProcessHelperOptions {
   readonly idleMs: number;
 }
 
-interface Job {
-  readonly request: string;
-  readonly options: AskOptions;
-  readonly resolve: (answer: HelperAnswer) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 const askMs = 3_000;
 const actMs = 10_000;
 const startMs = 20_000;
-const maxWaiting = 256;
 /** Longer than TERM and KILL take; one that survives both (no right to signal it) is not waited for. */
 const endingMs = 2_500;
 const backOff = { firstMs: 1_000, maxMs: 60_000 };
 
 export class ProcessHelper implements MemberHelper {
   readonly #options: ProcessHelperOptions;
-  readonly #waiting: Job[] = [];
+  readonly #waiting = new ReadQueue();
   readonly #closed = new AbortController();
   #working = false;
   #serve: ServeProcess | undefined;
@@ -61,32 +54,11 @@ export class ProcessHelper implements MemberHelper {
     this.#options = options;
   }
 
-  ask(request: string, options: AskOptions = {}): Promise<HelperAnswer> {
-    return new Promise((resolve, reject) => {
-      const { signal } = options;
-      if (this.#closed.signal.aborted) return reject(closed());
-      if (signal?.aborted) return reject(signal.reason);
-      if (this.#waiting.length >= maxWaiting) {
-        return reject(new HelperError('TIMEOUT', 'too many requests wait for this member'));
-      }
-      // A request that is under way runs to its end: the next one needs the process in step.
-      const abort = () => reject(signal?.reason);
-      signal?.addEventListener('abort', abort, { once: true });
-      const settled = () => signal?.removeEventListener('abort', abort);
-      this.#waiting.push({
-        request,
-        options,
-        resolve(answer) {
-          settled();
-          resolve(answer);
-        },
-        reject(error) {
-          settled();
-          reject(error);
-        },
-      });
-      if (!this.#working) void this.#work();
-    });
+  async ask(request: string, options: AskOptions = {}): Promise<HelperAnswer> {
+    if (this.#closed.signal.aborted) throw closed();
+    const answer = this.#waiting.push(request, options);
+    if (!this.#working) void this.#work();
+    return answer;
   }
 
   act(request: string, options: AskOptions = {}): Promise<HelperAnswer> {
@@ -106,7 +78,7 @@ export class ProcessHelper implements MemberHelper {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed.abort(closed());
     this.#cancelIdle();
-    for (const job of this.#waiting.splice(0)) job.reject(closed());
+    this.#waiting.rejectAll(closed());
     this.#drop(true);
     await Promise.race([this.#ending, sleep(endingMs, this.#options.clock)]);
   }
@@ -124,13 +96,12 @@ export class ProcessHelper implements MemberHelper {
   async #work(): Promise<void> {
     this.#working = true;
     this.#cancelIdle();
-    for (let job = this.#waiting.shift(); job !== undefined; job = this.#waiting.shift()) {
-      if (job.options.signal?.aborted) continue;
+    for (let read = this.#waiting.shift(); read !== undefined; read = this.#waiting.shift()) {
       try {
-        job.resolve(await this.#exchange(job));
+        read.resolve(await this.#exchange(read));
         this.#failures = 0;
       } catch (error) {
-        job.reject(error);
+        read.reject(error);
       }
     }
     this.#working = false;
@@ -139,22 +110,22 @@ export class ProcessHelper implements MemberHelper {
     }
   }
 
-  async #exchange(job: Job): Promise<HelperAnswer> {
+  async #exchange({ request, options }: Read): Promise<HelperAnswer> {
     const { clock } = this.#options;
     const wait = this.#notBefore - clock.monotonic();
-    if (this.#failures > 0 && wait > 0 && !job.options.pastBackOff && this.#lastFailure) {
+    if (this.#failures > 0 && wait > 0 && !options.pastBackOff && this.#lastFailure) {
       throw this.#lastFailure;
     }
-    const deadlineMs = job.options.deadlineMs ?? askMs;
+    const deadlineMs = options.deadlineMs ?? askMs;
     try {
       const kept = this.#serve;
       if (kept?.alive) {
-        const answer = await kept.ask(job.request, deadlineMs);
+        const answer = await kept.ask(request, deadlineMs);
         // Killed between two requests, most likely; what was asked is a read, so asking again is safe.
         if (answer !== 'died-before') return answer;
         this.#drop(true);
       }
-      const answer = await (await this.#startServe()).ask(job.request, deadlineMs);
+      const answer = await (await this.#startServe()).ask(request, deadlineMs);
       if (answer !== 'died-before') return answer;
       throw new HelperError('HELPER_FAILED', 'the helper ended before it answered');
     } catch (error) {

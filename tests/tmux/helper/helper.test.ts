@@ -104,6 +104,70 @@ describe('the kept process', () => {
   });
 });
 
+describe('reads that wait', () => {
+  it('are overtaken by a snapshot, and refused at once where too many wait', async () => {
+    await using world = await helperOf('while :; do answer "row"; done');
+    const order: string[] = [];
+    const captures = Array.from({ length: 300 }, (_, pane) =>
+      world.helper.ask(`capture pane=${pane}`).then(
+        () => order.push('capture'),
+        (error: unknown) => error,
+      ),
+    );
+    await world.helper.ask('snapshot');
+    // The one that was under way when it was asked for.
+    expect(order.length).toBeLessThanOrEqual(1);
+    const refused = (await Promise.all(captures)).filter((answer) => typeof answer !== 'number');
+    expect(refused).toHaveLength(300 - 65);
+    expect(refused[0]).toBeInstanceOf(HelperError);
+    expect(refused[0]).toMatchObject({
+      reason: 'TIMEOUT',
+      message: "64 reads wait for this member's helper already. Ask again later",
+    });
+    expect((await world.helper.ask('capture pane=1')).rows).toEqual([['row']]);
+  });
+
+  it('never have a snapshot refused', async () => {
+    await using world = await helperOf('while :; do answer "row"; done');
+    const captures = Array.from({ length: 65 }, (_, pane) => world.helper.ask(`capture a=${pane}`));
+    await Promise.all([world.helper.ask('snapshot a=1'), world.helper.ask('snapshot a=2')]);
+    await Promise.all(captures);
+  });
+
+  it('are sent once where they are equal, and each asker may leave alone', async () => {
+    await using world = await helperOf(
+      'count=0; while :; do count=$((count + 1)); answer "$count"; done',
+    );
+    const abort = new AbortController();
+    const first = world.helper.ask('display');
+    const left = world.helper.ask('capture pane=1', { signal: abort.signal });
+    const stayed = Array.from({ length: 100 }, () => world.helper.ask('capture pane=1'));
+    const other = world.helper.ask('capture pane=2');
+    abort.abort(new Error('left'));
+    await expect(left).rejects.toThrow('left');
+    expect((await first).rows).toEqual([['1']]);
+    expect(new Set((await Promise.all(stayed)).map(({ rows }) => String(rows)))).toEqual(
+      new Set(['2']),
+    );
+    expect((await other).rows).toEqual([['3']]);
+  });
+
+  it('make place when their askers leave', async () => {
+    await using world = await helperOf('answer "one"; sleep 0.3; while :; do answer "row"; done');
+    const busy = world.helper.ask('display');
+    const abort = new AbortController();
+    const left = Array.from({ length: 64 }, (_, pane) =>
+      world.helper.ask(`capture pane=${pane}`, { signal: abort.signal }),
+    );
+    const all = Promise.allSettled(left);
+    expect((await failureOf(world.helper.ask('capture pane=64'))).reason).toBe('TIMEOUT');
+    abort.abort(new Error('left'));
+    expect((await all).every(({ status }) => status === 'rejected')).toBe(true);
+    expect((await world.helper.ask('capture pane=64')).rows).toEqual([['row']]);
+    await busy;
+  });
+});
+
 describe('an answer', () => {
   const odd: Readonly<Record<string, string>> = {
     'with another number': `request; printf 'begin\\t7\\tsnapshot\\nend\\t7\\t0\\t0\\n'; sleep 9`,
