@@ -127,17 +127,21 @@ async function whyNotReady(database: Database, audit: Audit): Promise<readonly s
   ];
 }
 
+/** Whoever asks again after this has lost patience; before, one signal came by two ways. */
+const sameSignalMs = 2_000;
+
 /**
- * Heard from the beginning, so that a signal during the start is not lost; the second one ends at once.
+ * Heard from the beginning, so that a signal during the start is not lost; a later one ends at once.
  * The listener stays: a library that cleans up behind child processes kills a process that has none.
  */
 function stopSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let asked = false;
+    let askedAt: number | undefined;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
-        if (asked) process.exit(128 + constants.signals[signal]);
-        asked = true;
+        const now = systemClock.monotonic();
+        askedAt ??= now;
+        if (now - askedAt > sameSignalMs) process.exit(128 + constants.signals[signal]);
         resolve(signal);
       });
     }

@@ -84,6 +84,7 @@ const told = new Set([
   ...[CommandError.name, ConfigError.name, 'DatabaseUnavailableError', 'StateDirectoryError'],
   ...['StateDirectoryHeldError', 'InvalidMemberError', 'MemberExistsError', 'MemberNotFoundError'],
   ...['InvalidApiKeyError', 'PasswordsBusyError', 'AuditUnavailableError'],
+  ...['AuditKeyError', 'ChainTakenError', 'ListenError'],
 ]);
 
 function report(error: unknown, words: readonly string[], io: Io): number {

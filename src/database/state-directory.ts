@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { close as closeCallback, constants, open as openCallback } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { z } from 'zod';
@@ -94,7 +94,7 @@ const close = promisify(closeCallback);
 
 async function makePrivate(path: string): Promise<void> {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 });
+    await makeDirectories(path);
     const { uid, mode } = await stat(path);
     if (uid !== process.geteuid?.()) {
       throw new StateDirectoryError(
@@ -115,6 +115,31 @@ async function makePrivate(path: string): Promise<void> {
     throw unusable(path, cause);
   }
 }
+
+/** Step by step: where nothing can be made, as below /proc, mkdir's own recursion never ends. */
+async function makeDirectories(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (cause) {
+    if (codeOf(cause) === 'EEXIST') return;
+    const parent = dirname(path);
+    if (codeOf(cause) !== 'ENOENT' || (await exists(parent))) throw cause;
+    await makeDirectories(parent);
+    await mkdir(path, { mode: 0o700 });
+  }
+}
+
+const codeOf = (cause: unknown) =>
+  cause instanceof Error && 'code' in cause ? cause.code : undefined;
+
+const exists = (path: string) =>
+  stat(path).then(
+    () => true,
+    (cause) => {
+      if (codeOf(cause) === 'ENOENT') return false;
+      throw cause;
+    },
+  );
 
 /** The locked descriptor, or undefined when another process has the lock. */
 async function tryLock(lock: string): Promise<number | undefined> {

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Logger } from '../log.ts';
+import { announced } from './body.ts';
 import { type Authenticator, cookieName } from './credential.ts';
 import { type Door, refuseOrigin } from './door.ts';
 import { answerGraphiQL } from './graphiql.ts';
@@ -38,6 +39,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
+    // The timeouts are looked at this often; by default twice a minute.
+    connectionsCheckingInterval: 1_000,
+    // Anything else to upgrade to (h2c) may be ignored, and is: the request is answered as it is.
+    shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     keepAliveTimeout: 65_000,
     maxHeaderSize: 16_384,
   });
@@ -62,13 +67,19 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     sockets: () => sockets.size,
   });
   const running = new Set<ServerResponse>();
-  server.on('request', (request, response) => {
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
     running.add(response);
     response.once('close', () => running.delete(response));
     answer(door, options.readiness, figures, request, response).catch((err) => {
       logger.error({ err }, 'a request failed');
       response.destroy();
     });
+  };
+  server.on('request', serve);
+  // Whoever asks first whether to send a body too large is answered without it.
+  server.on('checkContinue', (request, response) => {
+    if (!(announced(request) > config.maxBodyBytes)) response.writeContinue();
+    serve(request, response);
   });
   server.on('upgrade', (request, socket, head) => {
     if (pathOf(request) === '/graphql') sockets.upgrade(request, socket, head);

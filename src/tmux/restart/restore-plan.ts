@@ -66,13 +66,24 @@ function notePrograms(
 ): void {
   for (const { pane, command } of description.processes) {
     if (commands.has(pane) || isShell(decodeHex(command))) continue;
-    writer.lost('process', `%${pane}: ${shown(command)}`);
+    writer.lost('process', `${placeOf(description, pane)}: ${shown(command)}`);
   }
   const panes = [...description.windows.values()].flatMap((window) => window.panes).length;
   writer.lost(
     'screen',
-    `text and scrollback of ${panes === 1 ? '1 pane' : `${panes} panes`}, and paste buffers`,
+    `text and scrollback of ${panes === 1 ? '1 pane' : `${panes} panes`}, paste buffers, and key bindings made by hand`,
   );
+}
+
+/** Where a pane stood, as `main:0.1`: its id means another pane from now on. */
+function placeOf({ sessions, windows }: ServerDescription, pane: number): string {
+  for (const { name, links } of sessions) {
+    for (const link of links) {
+      const found = windows.get(link.window)?.panes.find((one) => one.pane === pane);
+      if (found !== undefined) return `${shown(name)}:${link.index}.${found.index}`;
+    }
+  }
+  return 'a pane';
 }
 
 function isShell(command: string): boolean {

@@ -3,9 +3,9 @@ import { isAtLeast } from '../tmux-version.ts';
 /**
  * A stored name as the text that makes tmux store it again.
  *
- * tmux keeps names encoded: a backslash doubled and, before 3.6, control characters and broken
- * UTF-8 as `\n` or `\377`; giving it the stored form would encode it twice. Only session names of
- * 3.1 and earlier are raw. What the new version would refuse (from 3.6 control characters and broken
+ * tmux keeps names encoded: a backslash doubled, a dollar before a letter, `_` or `{` as `\$` and,
+ * before 3.6, control characters and broken UTF-8 as `\n` or `\377`; giving it the stored form would
+ * encode it twice. Only session names of 3.1 and earlier are raw. What the new version would refuse (from 3.6 control characters and broken
  * UTF-8, before 3.2 also `.` and `:` in session names) is spelt out or becomes `_`, so that a
  * session is never lost for its name.
  */
@@ -37,12 +37,13 @@ const letters: Readonly<Record<string, number>> = {
   f: 12,
   r: 13,
   '\\': 92,
+  $: 36,
 };
 
 function decoded(stored: Buffer): Buffer {
   const text = stored
     .toString('latin1')
-    .replace(/\\([abtnvfr\\]|[0-3][0-7]{2})/g, (_, code: string) =>
+    .replace(/\\([abtnvfr\\$]|[0-3][0-7]{2})/g, (_, code: string) =>
       String.fromCharCode(letters[code] ?? Number.parseInt(code, 8)),
     );
   return Buffer.from(text, 'latin1');

@@ -102,20 +102,22 @@ describe.each(presentVersions)('a server of tmux %s', (version) => {
   it('that is stopped ends by force alone, and is made again from its last listing', async () => {
     await using it = await world(version, { columns: 90, rows: 30 });
     await it.server.run('split-window', '-h', '-t', 'main:', '-c', '/usr', 'exec sh');
-    const view = await it.member.server(it.server.socket);
+    // A pane's new process is in its directory a moment after the pane is there.
+    const settled = () =>
+      eventually(async () => {
+        const view = await it.member.server(it.server.socket);
+        const [left, right] = view.sessions?.[0]?.windows[0]?.panes ?? [];
+        return left?.currentPath === '/' && right?.currentPath === '/usr' ? view : undefined;
+      }, 'both panes are in their directories');
+    const view = await settled();
     process.kill(it.pid, 'SIGSTOP');
-    const { after, notRestored, server } = await restart(it.member, view, { force: true });
+    const { after, notRestored } = await restart(it.member, view, { force: true });
     expect(await startTicks(it.pid)).toBeUndefined();
     expect(after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
-    expect(
-      server.sessions?.[0]?.windows[0]?.panes.map((pane) => [
-        pane.columns,
-        pane.rows,
-        pane.currentPath,
-      ]),
-    ).toEqual([
-      [45, 30, '/'],
-      [44, 30, '/usr'],
+    const panes = (await settled()).sessions?.[0]?.windows[0]?.panes;
+    expect(panes?.map((pane) => [pane.columns, pane.rows])).toEqual([
+      [45, 30],
+      [44, 30],
     ]);
     expect(notRestored.map(({ what }) => what)).toEqual([
       'changes since the last listing',
@@ -171,9 +173,9 @@ describe('a restart', () => {
       expect(survivors.map(({ command }) => command).sort()).toEqual(['sleep 3101', 'sleep 3102']);
       // The shell forks before it becomes a program, so the order of the pids is not ours.
       expect(notRestored.map(({ what, detail }) => `${what} ${detail}`).sort()).toEqual([
-        'process %0: sleep 3100',
-        'process %0: sleep 3101',
-        'process %0: sleep 3102',
+        'process main:0.0: sleep 3100',
+        'process main:0.0: sleep 3101',
+        'process main:0.0: sleep 3102',
         expect.stringMatching(/^screen /),
       ]);
       const read = (name: string) =>
@@ -251,6 +253,7 @@ describe('a restart', () => {
     ).toBeInstanceOf(StaleGenerationError);
     expect(await it.server.pid()).toBe(it.pid);
     await it.server.run('kill-server');
+    await eventually(async () => (await startTicks(it.pid)) === undefined, 'the server is gone');
     const gone = await refusal(restart(it.member, it.view));
     expect(gone).toBeInstanceOf(StaleGenerationError);
     expect(gone).toMatchObject({ current: null });

@@ -339,8 +339,8 @@ describe('a restore plan', () => {
       'layout: session main:0: its checksum is wrong',
       expect.stringMatching(/^layout: session main:1: its checksum is wrong/),
       expect.stringMatching(/^dead pane: session main:1.0/),
-      'process: %0: vim \\x1b[31mnotes',
-      'process: %1: /bin/sh -c true',
+      'process: main:0.0: vim \\x1b[31mnotes',
+      'process: main:1.0: /bin/sh -c true',
       expect.stringMatching(/^screen: .*3 panes/),
     ]);
     expect(linesOf(plan.payload).flat()).not.toContain('exit-unattached');

@@ -16,6 +16,9 @@ const typed = [
   '##(touch x)',
   'q\'uo"te;x',
   '$1',
+  'cost$HOME',
+  '$_x$' + '{y}$',
+  'a\\$HOME',
   '-h',
   'a|b c',
 ];
