@@ -1,7 +1,8 @@
 import { GraphQLError } from 'graphql';
 import { builder } from './builder.ts';
 
-const rfc3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/;
+const rfc3339 =
+  /^(\d{4}-\d\d-\d\d)[T ]((?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d))$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 builder.scalarType('DateTime', {
@@ -9,9 +10,11 @@ builder.scalarType('DateTime', {
     'A moment as RFC 3339 writes it, in UTC with milliseconds: `2026-11-29T08:15:30.250Z`. As input any offset is fine.',
   serialize: (value) => value.toISOString(),
   parseValue(value) {
-    const moment = typeof value === 'string' && rfc3339.test(value) ? new Date(value) : undefined;
-    if (moment === undefined || Number.isNaN(moment.getTime()))
-      throw new GraphQLError('A DateTime is a moment like 2026-11-29T08:15:30Z.');
+    const moment = typeof value === 'string' ? momentOf(value) : undefined;
+    if (moment === undefined)
+      throw new GraphQLError(
+        `${said(value)} is no DateTime. It is a moment like 2026-11-29T08:15:30Z, in the years 0001 to 9999.`,
+      );
     return moment;
   },
 });
@@ -36,3 +39,20 @@ builder.scalarType('ByteCount', {
     return value;
   },
 });
+
+/** Strict where Date is not: it would take 30 February for 2 March, and 24:00 for the day after. */
+function momentOf(text: string): Date | undefined {
+  const [, date, time] = rfc3339.exec(text.toUpperCase()) ?? [];
+  if (date === undefined || time === undefined) return undefined;
+  const day = new Date(`${date}T00:00:00Z`);
+  if (Number.isNaN(day.getTime()) || day.toISOString().slice(0, 10) !== date) return undefined;
+  const moment = new Date(`${date}T${time}`);
+  // In UTC, for that is how it is stored: PostgreSQL knows no year 0.
+  const year = moment.getUTCFullYear();
+  return year >= 1 && year <= 9999 ? moment : undefined;
+}
+
+function said(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
