@@ -10,7 +10,8 @@ export interface Announcement {
   readonly problems: readonly { readonly message: string; readonly remedy: string }[];
 }
 
-const query = '{ tmuxServers { nodes { socketPath status sessions { name } } } }';
+const query =
+  '{ tmuxServers { complete nodes { id generation status sessions { name windows { panes { id currentCommand } } } } } }';
 
 export function announce({ url, adminKeyFile, signInLink, problems }: Announcement): string {
   const lines = [`muxwarden listens on ${url}`];
