@@ -32,6 +32,7 @@ import {
   unansweredOutcomes,
 } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
+import { withoutClaim } from './kept-claim.ts';
 import type { AuditEntry, AuditEvent } from './record.ts';
 import type { SealedRow } from './row.ts';
 import { auditChannel, type TableWriter } from './table-writer.ts';
@@ -298,5 +299,5 @@ function eventOf(row: SealedRow | undefined): AuditEvent | undefined {
     previous: _previous,
     ...event
   } = row;
-  return event;
+  return { ...event, facts: withoutClaim(event.facts) };
 }

@@ -41,12 +41,13 @@ export async function insertClaim(
   queries: Queries,
   claim: IdempotencyClaim,
   act: { readonly intentId: string; readonly operationId: string },
+  claimedAt?: Date,
 ): Promise<{ readonly intentId: string; readonly operationId: string }> {
   const fresh = {
     inputHash: claim.inputHash,
     ...act,
     answer: null,
-    createdAt: sql`now()`,
+    createdAt: claimedAt ? sql`least(now(), ${claimedAt.toISOString()}::timestamptz)` : sql`now()`,
   };
   await queries
     .insert(idempotencyKeys)

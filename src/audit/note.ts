@@ -6,9 +6,11 @@ import type { SealedRow } from './row.ts';
 export interface Note {
   readonly entry: AuditEntry;
   /** An intent's. */
-  readonly claim?: IdempotencyClaim;
+  readonly claim?: IdempotencyClaim | undefined;
+  /** When the claim was made, where that was by an earlier process; now otherwise. */
+  readonly claimedAt?: Date;
   /** For the key of `entry.intentId`; null takes the claim back. */
-  readonly answer?: Json | null;
+  readonly answer?: Json | null | undefined;
 }
 
 /** Numbered, sealed and in the journal. */

@@ -90,10 +90,10 @@ export class TableWriter implements AsyncDisposable {
     return await queries.transaction(async (transaction) => {
       await this.#insert(transaction, group);
       const taken = new Map<string, string>();
-      for (const { row, claim, answer } of group) {
+      for (const { row, claim, claimedAt, answer } of group) {
         if (claim) {
           const act = { intentId: row.id, operationId: row.operationId };
-          const holder = await insertClaim(transaction, claim, act);
+          const holder = await insertClaim(transaction, claim, act, claimedAt);
           if (holder.intentId !== row.id) taken.set(row.id, holder.operationId);
         }
         if (row.intentId === null || answer === undefined) continue;

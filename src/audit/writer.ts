@@ -5,6 +5,7 @@ import type { Log } from '../database/database.ts';
 import { AuditUnavailableError, StillRunningError } from './audit.ts';
 import { type ChainKeys, seal } from './chain-key.ts';
 import { type Journal, JournalStoppedError, NoSpaceError } from './journal.ts';
+import { claimOf, withClaim, withoutClaim } from './kept-claim.ts';
 import type { Note } from './note.ts';
 import type { AuditEntry } from './record.ts';
 import { journalLine, type SealedRow, storable } from './row.ts';
@@ -103,7 +104,8 @@ export class ChainWriter {
   }
 
   /**
-   * Rows that the journal has and the table lacks, from an earlier process. Resolves when they are
+   * Rows that the journal has and the table lacks, from an earlier process, with the claims of the
+   * intents among them; a claim after which nothing was done is taken back. Resolves when they are
    * stored, or when waiting for that has taken too long; they are stored some time in any case.
    */
   async catchUp(rows: readonly SealedRow[]): Promise<void> {
@@ -111,7 +113,17 @@ export class ChainWriter {
     const cancel = this.#clock.after(this.#withinMs, () => last.resolve());
     for (const row of rows) {
       const settle = () => (row === rows.at(-1) ? last.resolve() : undefined);
-      this.#unsaved.push({ entry: row, row, abandoned: false, settle });
+      const nothingDone = row.intentId !== null && row.code === 'EAUDIT';
+      this.#unsaved.push({
+        entry: row,
+        row,
+        claim: claimOf(row, this.#keys),
+        claimedAt: row.at,
+        answer: nothingDone ? null : undefined,
+        // Whether it was begun is not known here, so it is not ours to say that it was not.
+        abandoned: true,
+        settle,
+      });
     }
     this.#store();
     await last.promise;
@@ -123,7 +135,7 @@ export class ChainWriter {
    * @throws AuditUnavailableError after 2 s, or at once where that is known; StillRunningError
    */
   async add(note: Note): Promise<SealedRow> {
-    const entry = storable(note.entry);
+    const entry = storable(note.claim ? withClaim(note.entry, note.claim, this.#keys) : note.entry);
     const deadline = this.#clock.monotonic() + this.#withinMs;
     const isOutcomeOfAct = entry.intentId !== null;
     // A database that is known to be away would leave an intent in the journal alone: wait first.
@@ -197,6 +209,7 @@ export class ChainWriter {
         message: 'The intent was not on record in time, so nothing was done.',
         intentId: intent.id,
         after: null,
+        facts: withoutClaim(intent.facts),
       },
       answer: null,
       abandoned: true,

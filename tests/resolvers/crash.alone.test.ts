@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readChainKeys } from '../../src/audit/chain-key.ts';
@@ -106,6 +107,47 @@ describe('a service that was killed', () => {
       await readChainKeys(stateDir),
     );
     expect(found).toEqual({ rows: 4, findings: [] });
+  });
+
+  it('between journal and table: the key is taken at the next start, and nothing is done again', async () => {
+    await using test = await openTestDatabase('server');
+    const url = test.config.databaseUrl ?? expect.fail();
+    const { stateDir } = test.config;
+    const key = randomUUID();
+    const journal = join(stateDir, 'audit/journal.jsonl');
+    const count = async (table: string) =>
+      (await test.database.pool.query(`select count(*)::int as n from ${table}`)).rows[0]?.n;
+    {
+      // Reads go on, so the act gets as far as its intent, whose transaction then waits.
+      const blocker = await test.database.connect();
+      try {
+        await blocker.query('begin; lock table idempotency_keys in exclusive mode');
+        await using child = await startChild(service(stateDir, url, key, true));
+        await eventually(
+          async () => (await readFile(journal, 'utf8').catch(() => '')).endsWith('\n'),
+          'the intent is in the journal',
+        );
+        await child.kill('SIGKILL');
+      } finally {
+        await blocker.end();
+      }
+    }
+    expect([await count('audit_events'), await count('idempotency_keys')]).toEqual([0, 0]);
+    await using audit = await openAudit(stateDir, test.database, keptLog());
+    const fleet = new ScriptedFleet();
+    const context = actingContext({ audit, fleet, viewer: viewer(alice), members: [alice] });
+    expect([await count('audit_events'), await count('idempotency_keys')]).toEqual([1, 1]);
+    expect(await reconcile(audit, fleet)).toBe(1);
+    const answer = await restartTmuxServer(context, input(key));
+    expect(answer).toMatchObject({ __typename: 'OutcomeUnknownError', code: 'EUNKNOWN' });
+    expect(await restartTmuxServer(context, input(key))).toEqual(answer);
+    expect(await restartTmuxServer(context, { ...input(key), force: true })).toMatchObject({
+      code: 'EIDEMPOTENCY',
+    });
+    expect(fleet.ran).toEqual([]);
+    expect((await verify(journalRows(journal), await readChainKeys(stateDir))).findings).toEqual(
+      [],
+    );
   });
 
   it('says what it could not see: the same process, or no look at all', async () => {
