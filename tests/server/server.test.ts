@@ -151,6 +151,77 @@ describe('listening', () => {
   });
 });
 
+/** What comes back for these bytes, until the server ends the connection or `enough` has come. */
+async function exchange(enough: RegExp, ...sent: readonly (string | Buffer)[]): Promise<string> {
+  const socket = connect(service.server.port, '127.0.0.1');
+  let text = '';
+  const over = new Promise<void>((resolve, reject) => {
+    socket.on('data', (piece) => {
+      text += String(piece);
+      if (enough.test(text)) resolve();
+    });
+    socket.on('end', resolve);
+    socket.on('error', reject);
+  });
+  for (const bytes of sent) socket.write(bytes);
+  await over;
+  socket.destroy();
+  return text;
+}
+
+describe('a request over a bare connection', () => {
+  const head = (length: number, ...more: readonly string[]) =>
+    [
+      'POST /graphql HTTP/1.1',
+      `Host: 127.0.0.1:${service.server.port}`,
+      'Authorization: Bearer mw_ann',
+      'Content-Type: application/json',
+      `Content-Length: ${length}`,
+      ...more,
+      '\r\n',
+    ].join('\r\n');
+  const body = '{"query":"{ viewer { role } }"}';
+
+  it('that would upgrade to h2c is answered as it is', async () => {
+    const upgrade = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AA'];
+    const text = await exchange(/ADMIN/, head(body.length, ...upgrade), body);
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    expect(text).toContain('{"data":{"viewer":{"role":"ADMIN"}}}');
+  });
+
+  it('with a body too large reads its 413, however it is sent', async () => {
+    const large = Buffer.alloc(900_000, 'x');
+    const text = await exchange(/at most 65536 bytes/, head(large.length), large);
+    expect(text).toMatch(/^HTTP\/1\.1 413 /);
+    expect(text).toContain('The body has at most 65536 bytes.');
+  });
+
+  it('is refused in a moment where a body too large is announced and never comes', async () => {
+    const text = await exchange(/at most 65536 bytes/, head(2 ** 31));
+    expect(text).toMatch(/^HTTP\/1\.1 413 /);
+  });
+
+  it('that asks before it sends is told to go on, or at once that it is too large', async () => {
+    const asks = 'Expect: 100-continue';
+    const at = performance.now();
+    const refused = await exchange(/at most 65536 bytes/, head(65_537, asks));
+    expect(refused).toMatch(/^HTTP\/1\.1 413 /);
+    expect(performance.now() - at).toBeLessThan(900);
+    expect(await exchange(/ADMIN/, head(body.length, asks), body)).toMatch(
+      /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /,
+    );
+  });
+
+  it('that never ends its headers is let go after about 10 s', async () => {
+    const at = performance.now();
+    const text = await exchange(/\n\n/, 'POST /graphql HTTP/1.1\r\nHost: x\r\n');
+    expect(text).toMatch(/^HTTP\/1\.1 408 /);
+    const seconds = (performance.now() - at) / 1_000;
+    expect(seconds).toBeGreaterThan(9);
+    expect(seconds).toBeLessThan(20);
+  }, 40_000);
+});
+
 describe('stopping', () => {
   it('lets what runs finish, refuses what is new, and cuts what does not end', async () => {
     const read = service.fleet.read.bind(service.fleet);
