@@ -97,7 +97,12 @@ function serve(
   socket: WebSocket,
   extra: Extra,
 ): void {
-  const internal = (err: unknown) => {
+  const failed = (err: unknown) => {
+    // A message that only a server sends: the client's fault, and graphql-ws only throws.
+    if (err instanceof Error && err.message.startsWith('Unexpected message of type ')) {
+      logger.debug({ reason: err.message }, 'a WebSocket client broke the protocol');
+      return socket.close(4400, 'Unexpected message');
+    }
     logger.error({ err }, 'a WebSocket failed');
     socket.close(4500, 'Internal server error');
   };
@@ -113,7 +118,7 @@ function serve(
       close: (code, reason) => socket.close(code, reason),
       onMessage: (listener) => {
         socket.on('message', (data) => {
-          listener(String(data)).catch(internal);
+          listener(String(data)).catch(failed);
         });
       },
     },

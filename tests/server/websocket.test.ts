@@ -319,3 +319,21 @@ describe('stopping', () => {
     await expect(fetch(`${service.url}/health`)).rejects.toThrow();
   });
 });
+
+describe('a client that breaks the protocol', () => {
+  it('by a message of the server is closed with 4400, and is no error of ours', async () => {
+    const code = await new Promise((resolve, reject) => {
+      const socket = new WebSocket(endpoint(), 'graphql-transport-ws', {
+        headers: { authorization: 'Bearer mw_ann' },
+      });
+      socket.once('open', () => socket.send(JSON.stringify({ type: 'connection_init' })));
+      socket.once('message', () =>
+        socket.send(JSON.stringify({ type: 'next', id: '1', payload: { data: null } })),
+      );
+      socket.once('close', resolve);
+      socket.once('error', reject);
+    });
+    expect(code).toBe(4400);
+    expect(service.log.join('')).not.toMatch(/"level":50/);
+  });
+});
