@@ -6,6 +6,16 @@ export class AuditUnavailableError extends Error {
   override readonly name = 'AuditUnavailableError';
 }
 
+/** The record can't be read: the database is away. What is on record is not known, not nothing. */
+export class AuditUnreadableError extends Error {
+  override readonly name = 'AuditUnreadableError';
+  constructor(cause: unknown) {
+    super("The audit log can't be read now: the database does not answer. Ask again in a moment.", {
+      cause,
+    });
+  }
+}
+
 /** The same idempotency key came with another input. */
 export class IdempotencyConflictError extends Error {
   override readonly name = 'IdempotencyConflictError';

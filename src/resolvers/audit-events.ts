@@ -1,4 +1,4 @@
-import type { AuditFilter, AuditVisibility } from '../audit/audit.ts';
+import { type AuditFilter, AuditUnreadableError, type AuditVisibility } from '../audit/audit.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
@@ -28,7 +28,7 @@ export async function auditEvents(
   if (size < 1 || size > maxPageSize) throw badInput('first', `is from 1 to ${maxPageSize}.`);
   const page = await context.audit
     .page({ ...filter, visibleTo }, size, after ?? undefined)
-    .catch((error: unknown) => badCursor(error));
+    .catch((error: unknown) => unreadable(error));
   return {
     edges: page.edges.map(({ cursor, event }) => ({ cursor, node: auditEventNode(event) })),
     hasNextPage: page.hasNextPage,
@@ -55,13 +55,16 @@ export async function auditEventAdded(
   const over = AbortSignal.any([signal, draining].filter((each) => each !== undefined));
   const items = await audit
     .follow(after, visibleTo, over, accounts.changed)
-    .catch((error: unknown) => badCursor(error));
+    .catch((error: unknown) => unreadable(error));
   return (async function* () {
     for await (const { cursor, event } of items)
       yield { cursor, auditEvent: auditEventNode(event) };
   })();
 }
 
-function badCursor(error: unknown): never {
-  throw error instanceof RangeError ? badInput('after', error.message) : error;
+/** All that is behind a read of the record is its cursor, the database and the caller's patience. */
+function unreadable(error: unknown): never {
+  if (error instanceof RangeError) throw badInput('after', error.message);
+  const isOver = error instanceof Error && error.name === 'AbortError';
+  throw isOver ? error : new AuditUnreadableError(error);
 }

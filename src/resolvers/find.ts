@@ -1,3 +1,4 @@
+import { AuditUnreadableError } from '../audit/audit.ts';
 import type { AuditEvent } from '../audit/record.ts';
 import { maySeeAuditEvent } from '../auth/authority.ts';
 import { ListingUnknownError } from '../tmux/errors.ts';
@@ -94,7 +95,9 @@ export async function findPane(context: Context, ref: PaneRef): Promise<PaneNode
 }
 
 async function findAuditEvent(context: Context, id: string): Promise<AuditEventNode | null> {
-  const event = await context.audit.event(id);
+  const event = await context.audit.event(id).catch((error: unknown) => {
+    throw new AuditUnreadableError(error);
+  });
   if (event === undefined || !maySeeAuditEvent(context.viewer, event)) return null;
   return { ...event, __typename: 'AuditEvent' };
 }

@@ -1,4 +1,5 @@
 import { GraphQLError } from 'graphql';
+import { AuditUnreadableError } from '../audit/audit.ts';
 import type { Logger } from '../log.ts';
 import { RequestError, type RequestErrorCode } from '../resolvers/request-error.ts';
 import { ListingUnknownError } from '../tmux/errors.ts';
@@ -46,7 +47,10 @@ export function maskError(
   whole = false,
 ): GraphQLError {
   const { code, message } = said(error);
-  if (code === 'INTERNAL_SERVER_ERROR') logger.error({ err: cause(error), requestId }, message);
+  const root = cause(error);
+  // Whoever asked is gone, and nobody reads this: as many of these as there are impatient callers.
+  if (isAbort(root)) logger.debug({ requestId }, 'broken off: the caller is gone');
+  else if (code === 'INTERNAL_SERVER_ERROR') logger.error({ err: root, requestId }, message);
   const located = error instanceof GraphQLError ? error : undefined;
   // Yoga reads `http`, keeps it back, and ignores it for application/json where `spec` is set.
   const given = located?.extensions.http;
@@ -74,10 +78,16 @@ function said(error: unknown): { readonly code: RequestErrorCode; readonly messa
     return { code: 'LISTING_UNKNOWN', message: root.message };
   if (error instanceof GraphQLError && root instanceof GraphQLError && isAboutInput(error))
     return { code: 'BAD_USER_INPUT', message: withoutSuggestions(error.message) };
+  if (root instanceof AuditUnreadableError)
+    return { code: 'INTERNAL_SERVER_ERROR', message: root.message };
   return {
     code: 'INTERNAL_SERVER_ERROR',
     message: 'Something went wrong here. The log has it under the request id.',
   };
+}
+
+export function isAbort(error: unknown): boolean {
+  return error instanceof Error && error.name === 'AbortError';
 }
 
 function cause(error: unknown): unknown {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Audit } from '../../src/audit/audit.ts';
+import { type Audit, AuditUnreadableError } from '../../src/audit/audit.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
 import { maySeeAuditEvent } from '../../src/auth/authority.ts';
 import { Bell } from '../../src/concurrency/bell.ts';
@@ -51,6 +51,14 @@ describe('who sees which row of the record', () => {
   const as = (who: ReturnType<typeof viewer>, changed = new Bell()) =>
     actingContext({ audit, fleet: new ScriptedFleet(), viewer: who, members, changed });
   const developer = members[2] ?? expect.fail();
+
+  it('is not known, and that is said, while the database is away', async () => {
+    const away = Object.assign(Object.create(audit), {
+      page: () => Promise.reject(new Error('connect ECONNREFUSED')),
+    });
+    const context = { ...as(viewer(developer)), audit: away };
+    await expect(auditEvents(context, {}, {})).rejects.toThrow(AuditUnreadableError);
+  });
 
   it('is nothing at all without the scope READ', async () => {
     const context = as(viewer(developer, { scopes: new Set(['ACT']) }));
