@@ -108,7 +108,7 @@ describe('the documentation', () => {
 });
 
 describe('the project', () => {
-  it('compiles', async () => {
+  it('compiles', { timeout: 300_000 }, async () => {
     const { exitCode, stdout } = await execa(join(root, 'node_modules/.bin/tsc'), {
       cwd: root,
       reject: false,
@@ -116,7 +116,7 @@ describe('the project', () => {
     expect([stdout, exitCode]).toEqual(['', 0]);
   });
 
-  it('is as the linter and the formatter want it', async () => {
+  it('is as the linter and the formatter want it', { timeout: 300_000 }, async () => {
     const biome = join(root, 'node_modules/.bin/biome');
     const { exitCode, all } = await execa(biome, ['ci', '--colors=off', '.'], {
       cwd: root,
