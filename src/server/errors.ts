@@ -86,7 +86,7 @@ function said(error: unknown): { readonly code: RequestErrorCode; readonly messa
   };
 }
 
-export function isAbort(error: unknown): boolean {
+function isAbort(error: unknown): boolean {
   return error instanceof Error && error.name === 'AbortError';
 }
 

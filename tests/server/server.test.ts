@@ -169,6 +169,35 @@ async function exchange(enough: RegExp, ...sent: readonly (string | Buffer)[]): 
   return text;
 }
 
+describe('callers that hang up', () => {
+  it('leave nothing in the log above debug', async () => {
+    const { capture } = service.fleet;
+    let waiting = 0;
+    let left = 0;
+    service.fleet.capture = async (_pane, _lines, signal?: AbortSignal) => {
+      waiting++;
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+      left++;
+      throw signal?.reason;
+    };
+    try {
+      const gone = new AbortController();
+      const query = '{ panes { nodes { capture { __typename } } } }';
+      const asked = Array.from({ length: 20 }, () =>
+        service.post({ query }, { as: 'ann', signal: gone.signal }).catch(() => undefined),
+      );
+      await expect.poll(() => waiting).toBeGreaterThanOrEqual(20);
+      gone.abort();
+      await Promise.all(asked);
+      await expect.poll(() => left).toBe(waiting);
+      expect((await get('/health')).status).toBe(200);
+      expect(service.log.filter((line) => /"level":[456]0/.test(line))).toEqual([]);
+    } finally {
+      service.fleet.capture = capture;
+    }
+  });
+});
+
 describe('a request over a bare connection', () => {
   const head = (length: number, ...more: readonly string[]) =>
     [
