@@ -69,6 +69,15 @@ async function furnish(server: TmuxServer, folder: string): Promise<void> {
   await run('set-hook', '-g', 'session-created[5]', `run-shell "touch ${folder}/hook"`);
 }
 
+/** What a server holds once the process that tmux forked for each pane has become the pane's shell. */
+function settled(client: Parameters<typeof contentsOf>[0]) {
+  return eventually(async () => {
+    const contents = await contentsOf(client);
+    const named = contents.windows.every((window) => !window.includes('|tmux|'));
+    return named && contents.panes.every((pane) => !pane.endsWith('|')) ? contents : undefined;
+  }, 'every pane says where it is and what runs there');
+}
+
 const pairs: readonly (readonly [Version, Version])[] = [
   ...presentVersions.map((version) => [version, version] as const),
   ['3.8', '3.3a'] as const,
@@ -86,7 +95,7 @@ describe.each(pairs)('restarting tmux %s as %s', (from, to) => {
     });
     await furnish(server, folder);
     const oldPid = await server.pid();
-    const before = await contentsOf(server);
+    const before = await settled(server);
     const view = await member.server(server.socket);
     using act = await prepareRestartServer(member.tmux, restartRequest(view));
     expect(act.before).toMatchObject({
@@ -102,10 +111,7 @@ describe.each(pairs)('restarting tmux %s as %s', (from, to) => {
     expect(result.after).toMatchObject({ status: 'RUNNING', version: to, sessionCount: 3 });
     expect(result.after.pid).toBe(await after.pid());
     expect(result.server.sessions).toHaveLength(3);
-    const now = await eventually(async () => {
-      const contents = await contentsOf(after);
-      return contents.panes.every((pane) => !pane.endsWith('|')) ? contents : undefined;
-    }, 'every pane says where it is');
+    const now = await settled(after);
     // 3.1c does not tell the directory of a session.
     const sessions =
       from === '3.1c' ? now.sessions.map((one) => one.replace('/root', '')) : now.sessions;
