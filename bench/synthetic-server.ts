@@ -10,26 +10,40 @@ import { startService } from '../tests/support/synthetic-service.ts';
 
 /**
  * The real server in front of a fleet without tmux: 100 members with 5 tmux servers each, for
- * bench/members-page.ts. argv says how many listings are others at each request: 0, 1 or 100.
+ * bench/members-page.ts. argv says how often a listing is another one: `never`, `interval` (each of
+ * them every 5 s, in turn, as a running service looks), `one` or `every` (with each request).
  */
 const members = 100;
-const changing = Number(process.argv[2] ?? 0);
+const intervalMs = 5_000;
+const how = process.argv[2] ?? 'never';
 
 class ChangingFleet extends SyntheticFleet {
   readonly #turns = new Map<string, readonly [MemberListing, MemberListing]>();
-  #turn = 0;
+  readonly #phase = new Map<string, number>();
   readonly #first = memberUuid(1);
+  #requests = 0;
 
-  both(one: MemberListing, other: MemberListing, changes: boolean): void {
+  both(one: MemberListing, other: MemberListing): void {
     this.set(one);
-    if (changes) this.#turns.set(one.memberId, [one, other]);
+    this.#phase.set(one.memberId, (this.#turns.size * intervalMs) / members);
+    this.#turns.set(one.memberId, [one, other]);
+  }
+
+  override peek(memberId: string): MemberListing | undefined {
+    return this.#turns.get(memberId)?.[this.#turnOf(memberId) % 2];
   }
 
   // One request reads the first member first, and all members at one turn.
   override read(memberId: string): Promise<MemberListing | undefined> {
-    if (memberId === this.#first) this.#turn += 1;
-    const pair = this.#turns.get(memberId);
-    return pair === undefined ? super.read(memberId) : Promise.resolve(pair[this.#turn % 2]);
+    if (memberId === this.#first) this.#requests += 1;
+    return Promise.resolve(this.peek(memberId));
+  }
+
+  #turnOf(memberId: string): number {
+    if (how === 'interval') {
+      return Math.floor((performance.now() + (this.#phase.get(memberId) ?? 0)) / intervalMs);
+    }
+    return how === 'every' || (how === 'one' && memberId === this.#first) ? this.#requests : 0;
   }
 }
 
@@ -47,7 +61,7 @@ for (let number = 1; number <= members; number += 1) {
       observedAt: new Date(Date.UTC(2026, 10, 29, 8, 0, second)),
     });
   };
-  fleet.both(at(1), at(2), number <= changing);
+  fleet.both(at(1), at(2));
 }
 console.log(service.url);
 process.on('SIGTERM', () => process.exit(0));
