@@ -72,6 +72,23 @@ describe('describe and start', () => {
     return answer;
   }
 
+  /** The description once each forked process has become its pane's shell: the same twice, and named. */
+  async function settled(words: string): Promise<Answer> {
+    let last = '';
+    return eventually(
+      async () => {
+        const answer = await describeIt(words);
+        const text = kept(answer).join('\n');
+        const same = text === last && !text.includes(`\t${hex('tmux')}`);
+        last = text;
+        if (!same) await new Promise((resolve) => setTimeout(resolve, 600));
+        return same ? answer : undefined;
+      },
+      'the server is described twice alike',
+      60_000,
+    );
+  }
+
   async function restart(server: StartedServer, described: Answer, to: Version) {
     const plan = restorePlan(readDescription(described.rows), {
       commands: new Map(),
@@ -122,10 +139,10 @@ describe('describe and start', () => {
     async (version) => {
       await using server = await member.server(version);
       await furnish(server);
-      const before = await describeIt(server.words);
+      const before = await settled(server.words);
       const { answer, pid, words } = await restart(server, before, version);
       expect(rowsOf(answer, 'trouble')).toEqual([]);
-      expect(kept(await describeIt(words))).toEqual(kept(before));
+      expect(kept(await settled(words))).toEqual(kept(before));
       expect(kept(before).filter((row) => row.startsWith('layout-pane'))).toHaveLength(18);
       expect(kept(before).join('\n')).toContain('environment\tSSH_AUTH_SOCK\t/tmp/ssh/agent.1\t0');
       expect((await readdir(member.directory)).includes('hit')).toBe(false);
@@ -156,12 +173,12 @@ describe('describe and start', () => {
     async (from, to) => {
       await using server = await member.server(from, `from-${from}`);
       await furnish(server);
-      const before = await describeIt(server.words);
+      const before = await settled(server.words);
       const { answer, words } = await restart(server, before, to);
       expect(rowsOf(answer, 'trouble')).toEqual([]);
       const places = (of: Answer) =>
         rowsOf(of, 'layout-pane').map((row) => [...row.slice(0, 11), row[12]].join('\t'));
-      expect(places(await describeIt(words))).toEqual(places(before));
+      expect(places(await settled(words))).toEqual(places(before));
     },
     180_000,
   );
