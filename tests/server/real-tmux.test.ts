@@ -147,7 +147,7 @@ describe.each(Object.entries(transports))('paneOutput over %s', (_name, subscrib
 
   it('of a past generation is StaleGenerationError alone, and node is null (AC-1)', async () => {
     const pane = await firstPane();
-    await tmux.run('kill-server');
+    await tmux.end();
     await local.tmux({ command: ['echo SECRET-2; exec sh'] });
     await local.refresh();
     const seen: PaneEvent['paneOutput'][] = [];

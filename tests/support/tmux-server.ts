@@ -37,6 +37,8 @@ export interface TmuxServer extends AsyncDisposable {
   pid(): Promise<number>;
   /** Runs a tmux command by this server's own client; rejects when it fails. Gives stdout. */
   run(...command: string[]): Promise<string>;
+  /** `kill-server`, and back when the process is gone: until then its path may still lead to it. */
+  end(): Promise<void>;
 }
 
 export interface StartOptions {
@@ -97,6 +99,13 @@ export async function startTmux(options: StartOptions = {}): Promise<TmuxServer>
     socket,
     pid: async () => Number((await client(['display-message', '-p', '#{pid}'])).stdout),
     run: async (...command) => (await client(command)).stdout,
+    async end() {
+      const process = Number((await client(['display-message', '-p', '#{pid}'])).stdout);
+      const life = await startTicks(process);
+      await client(['kill-server']);
+      const ended = async () => (await startTicks(process)) !== life;
+      await eventually(ended, `the tmux server ${process} to be gone`);
+    },
     async [Symbol.asyncDispose]() {
       if ((await startTicks(pid)) === started) {
         process.kill(pid, 'SIGCONT');

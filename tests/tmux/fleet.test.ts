@@ -113,11 +113,7 @@ describe('what is there, what is not, and what is left over', () => {
     const { ref, generation, sessions } = world.server();
     const pane = sessions?.[0]?.windows[0]?.panes[0]?.pane ?? -1;
     const old: PaneRef = { ...ref, generation: generation ?? '', pane };
-    await first.run('kill-server').catch(() => {});
-    await eventually(async () => {
-      await world.refresh();
-      return world.server().status === 'ABSENT';
-    }, 'the first server to be gone');
+    await first.end();
     await world.tmux();
     await world.refresh();
     expect(panesOf(world.server()).map((each) => each.pane)).toEqual([pane]);

@@ -6,6 +6,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import { leaveNoDescriptor } from '../support/descriptors.ts';
 import { localFleet } from '../support/local-fleet.ts';
 import { descendants } from '../support/process-table.ts';
 import { eventually } from '../support/tmux-server.ts';
@@ -100,11 +101,7 @@ describe('a server without free descriptors', () => {
     await world.tmux({ name: 'fine' });
     await world.read();
     const pid = await starved.pid();
-    const open = world.server('starved').openFiles ?? 0;
-    const limit = spawn('prlimit', ['--pid', String(pid), `--nofile=${open}:`], {
-      stdio: 'ignore',
-    });
-    await once(limit, 'exit');
+    await leaveNoDescriptor(pid);
     const cpu = () => world.server('starved').cpuPercent ?? 0;
     // A core of its own is what a busy machine may not have for it: then it is UNRESPONSIVE.
     for (let second = 0; second < 6 && cpu() < 90; second++) {

@@ -1,6 +1,7 @@
-import { readdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { leaveNoDescriptor } from '../../support/descriptors.ts';
 import { askOnce, hex, rowsOf, ServingHelper } from '../../support/helper-client.ts';
 import { eventually } from '../../support/tmux-server.ts';
 import { Member, processesWith, readSnapshot } from './member.ts';
@@ -83,11 +84,7 @@ describe('the helper stays within its bounds', () => {
   it('with a server that runs and never answers', async () => {
     await using server = await member.server('3.3a', 'mute');
     await using beside = await member.server('3.8', 'beside-mute');
-    // Below the lowest free descriptor, so that nobody new can be let in.
-    const used = new Set(await readdir(`/proc/${server.pid}/fd`));
-    let files = 0;
-    while (used.has(String(files))) files++;
-    await member.run('prlimit', ['--pid', String(server.pid), `--nofile=${files}:`]);
+    await leaveNoDescriptor(server.pid);
     const [snapshot, took] = await seconds(() => member.snapshot('', 1));
     expect(snapshot.server(server.socket)).toMatchObject({
       code: 'TIMEOUT',

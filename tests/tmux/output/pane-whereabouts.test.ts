@@ -120,7 +120,7 @@ describe.each(presentClasses)('tmux %s', (version) => {
 
     const kept = await lab.pane();
     const id = await tmux.run('display-message', '-p', '-t', 'main:', '#{pane_id}');
-    const lost = await closing(lab, 'main:', () => tmux.run('kill-server'));
+    const lost = await closing(lab, 'main:', () => tmux.end());
     expect(lost.closed.reason).toBe('SERVER_LOST');
     await tmux.run('new-session', '-d', '-s', 'main', 'echo SECRET-2; exec cat');
     expect(await tmux.run('display-message', '-p', '-t', 'main:', '#{pane_id}')).toBe(id);
@@ -140,7 +140,7 @@ describe.each(presentClasses)('tmux %s', (version) => {
     await using lab = await watchTmux({ version });
     const { tmux } = lab;
     const kept = await lab.pane();
-    await tmux.run('kill-server');
+    await tmux.end();
     await tmux.run('new-session', '-d', '-s', 'main', 'echo SECRET-2; exec cat');
     const reading = lab.watch(kept);
     await reading.done;

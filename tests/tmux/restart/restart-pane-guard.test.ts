@@ -82,7 +82,7 @@ async function reachesAnother(version: Version, helper: string, scenario: Scenar
   if (scenario === 'another life') {
     // Prepared in time and run too late: the old server is gone, a new one has handed out %0 again.
     using act = await prepareRestartPane(member.tmux, { pane, operationId: 'x' });
-    await server.run('kill-server');
+    await server.end();
     await using next = await startTmux({
       version,
       directory: server.directory,

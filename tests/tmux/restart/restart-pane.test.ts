@@ -195,7 +195,7 @@ describe('a pane’s turn', () => {
     expect(
       await Promise.race([outcome, new Promise((ok) => setTimeout(() => ok('waits'), 300))]),
     ).toBe('waits');
-    await it.server.run('kill-server');
+    await it.server.end();
     await using next = await startTmux({
       version,
       directory: it.server.directory,

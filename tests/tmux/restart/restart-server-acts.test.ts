@@ -252,8 +252,7 @@ describe('a restart', () => {
       ),
     ).toBeInstanceOf(StaleGenerationError);
     expect(await it.server.pid()).toBe(it.pid);
-    await it.server.run('kill-server');
-    await eventually(async () => (await startTicks(it.pid)) === undefined, 'the server is gone');
+    await it.server.end();
     const gone = await refusal(restart(it.member, it.view));
     expect(gone).toBeInstanceOf(StaleGenerationError);
     expect(gone).toMatchObject({ current: null });
@@ -278,7 +277,7 @@ describe('a restart', () => {
   it('starts nothing where somebody else listens by then', async () => {
     await using it = await world(version);
     using act = await prepareRestartServer(it.member.tmux, restartRequest(it.view));
-    await it.server.run('kill-server');
+    await it.server.end();
     await using next = await startTmux({ version, directory: it.server.directory });
     const pid = await next.pid();
     const outcome = await refusal(act.run());

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readdir } from 'node:fs/promises';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { TmuxServerStuckError } from '../../../src/tmux/errors.ts';
 import type { ServerView } from '../../../src/tmux/model.ts';
 import { prepareRestartServer } from '../../../src/tmux/restart/restart-server.ts';
 import { actingMember, installedVersion, restartRequest } from '../../support/acting-member.ts';
+import { leaveNoDescriptor } from '../../support/descriptors.ts';
 import {
   eventually,
   startTicks,
@@ -13,12 +13,6 @@ import {
   tmuxBinary,
   type Version,
 } from '../../support/tmux-server.ts';
-
-/** No descriptor more than it has. */
-async function exhaust(pid: number): Promise<void> {
-  const open = (await readdir(`/proc/${pid}/fd`)).length;
-  await execa('prlimit', ['--pid', String(pid), `--nofile=${open}:4096`]);
-}
 
 /** Clients of a newer tmux, which hang and hold three descriptors each. */
 async function crowd(socket: string, pid: number): Promise<readonly ChildProcess[]> {
@@ -53,7 +47,7 @@ describe.each<Version>(['3.3a', '3.5a'])('tmux %s without descriptors', (version
     await member.server(server.socket);
     const pid = await server.pid();
     const clients = crowded ? await crowd(server.socket, pid) : [];
-    if (!crowded) await exhaust(pid);
+    if (!crowded) await leaveNoDescriptor(pid, 4096);
     try {
       const view = await eventually(
         async () => {

@@ -1,0 +1,19 @@
+import { readdir } from 'node:fs/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { execa } from 'execa';
+
+/**
+ * Leaves a process no descriptor more than it has: its soft limit becomes the lowest number that is
+ * free. Of several looks the lowest counts, for a client that has just left may still be held.
+ */
+export async function leaveNoDescriptor(pid: number, hard?: number): Promise<void> {
+  let lowest = Number.POSITIVE_INFINITY;
+  for (let look = 0; look < 5; look++) {
+    const used = new Set(await readdir(`/proc/${pid}/fd`));
+    let free = 0;
+    while (used.has(String(free))) free++;
+    lowest = Math.min(lowest, free);
+    await wait(50);
+  }
+  await execa('prlimit', ['--pid', String(pid), `--nofile=${lowest}:${hard ?? ''}`]);
+}
