@@ -2,11 +2,17 @@ import { readdir } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { execa } from 'execa';
 
+/** How a program is run, as whoever owns the process: not even root may here, without its capabilities. */
+type Run = (file: string, parameters: readonly string[]) => PromiseLike<unknown>;
+
 /**
  * Leaves a process no descriptor more than it has: its soft limit becomes the lowest number that is
  * free. Of several looks the lowest counts, for a client that has just left may still be held.
  */
-export async function leaveNoDescriptor(pid: number, hard?: number): Promise<void> {
+export async function leaveNoDescriptor(
+  pid: number,
+  { hard, run = execa }: { hard?: number; run?: Run } = {},
+): Promise<void> {
   let lowest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 5; look++) {
     const used = new Set(await readdir(`/proc/${pid}/fd`));
@@ -15,5 +21,5 @@ export async function leaveNoDescriptor(pid: number, hard?: number): Promise<voi
     lowest = Math.min(lowest, free);
     await wait(50);
   }
-  await execa('prlimit', ['--pid', String(pid), `--nofile=${lowest}:${hard ?? ''}`]);
+  await run('prlimit', ['--pid', String(pid), `--nofile=${lowest}:${hard ?? ''}`]);
 }

@@ -84,7 +84,9 @@ describe('the helper stays within its bounds', () => {
   it('with a server that runs and never answers', async () => {
     await using server = await member.server('3.3a', 'mute');
     await using beside = await member.server('3.8', 'beside-mute');
-    await leaveNoDescriptor(server.pid);
+    await leaveNoDescriptor(server.pid, {
+      run: (file, parameters) => member.run(file, parameters),
+    });
     const [snapshot, took] = await seconds(() => member.snapshot('', 1));
     expect(snapshot.server(server.socket)).toMatchObject({
       code: 'TIMEOUT',

@@ -47,7 +47,7 @@ describe.each<Version>(['3.3a', '3.5a'])('tmux %s without descriptors', (version
     await member.server(server.socket);
     const pid = await server.pid();
     const clients = crowded ? await crowd(server.socket, pid) : [];
-    if (!crowded) await leaveNoDescriptor(pid, 4096);
+    if (!crowded) await leaveNoDescriptor(pid, { hard: 4096 });
     try {
       const view = await eventually(
         async () => {
