@@ -4,6 +4,7 @@ export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
   readonly command: string;
+  readonly words: readonly string[];
 }
 
 /** Every living process; a zombie is none. */
@@ -31,5 +32,6 @@ async function entryOf(pid: number): Promise<ProcessEntry | undefined> {
   if (stat === undefined || line === undefined) return undefined;
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
-  return { pid, parent: Number(fields[1]), command: line.replaceAll('\0', ' ').trim() };
+  const words = line.split('\0');
+  return { pid, parent: Number(fields[1]), command: words.join(' ').trim(), words };
 }

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { processTable } from './process-table.ts';
 import { endServersWithThisProcess } from './reaper.ts';
 
 /**
@@ -44,6 +45,8 @@ export interface TmuxServer extends AsyncDisposable {
 export interface StartOptions {
   /** Default: the machine's own tmux. */
   readonly version?: Version;
+  /** This very file instead. */
+  readonly binary?: string;
   /** Put the socket into this directory (which stays) instead of one of its own. */
   readonly directory?: string;
   readonly name?: string;
@@ -59,7 +62,8 @@ export interface StartOptions {
 
 /** Starts a server with one session (`main`, 80x24, a `sh` that does nothing until told). */
 export async function startTmux(options: StartOptions = {}): Promise<TmuxServer> {
-  const binary = options.version === undefined ? 'tmux' : tmuxBinary(options.version);
+  const known = options.version === undefined ? 'tmux' : tmuxBinary(options.version);
+  const binary = options.binary ?? known;
   if (binary === undefined) throw new Error(`tmux ${options.version} is not on this machine`);
   const directory = options.directory ?? (await mkdtemp(join(tmpdir(), 'mw-')));
   const socket = join(directory, options.name ?? 'default');
@@ -111,11 +115,22 @@ export async function startTmux(options: StartOptions = {}): Promise<TmuxServer>
         process.kill(pid, 'SIGCONT');
         process.kill(pid, 'SIGKILL');
       }
-      // A restart by the code under test leaves another process on the same path.
-      await execa(binary, ['-S', socket, 'kill-server'], { reject: false, timeout: 3_000 });
+      // A restart by the code under test leaves another process on the same path, perhaps of another version.
+      for (const { pid: left, words } of await processTable()) {
+        if (words.includes(socket)) endProcess(left);
+      }
       if (options.directory === undefined) await rm(directory, { recursive: true, force: true });
     },
   };
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    // It ended by itself since it was seen.
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
 }
 
 /** Start time of a process in clock ticks since boot; undefined when it is gone or a zombie. */
