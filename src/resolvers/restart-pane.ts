@@ -23,7 +23,7 @@ export interface RestartPanePayloadValue {
 }
 
 /** The errors of the result's union. */
-const paneErrors = [
+export const paneErrors = [
   'StaleGenerationError',
   'TmuxServerStuckError',
   'OperationInProgressError',

@@ -1,29 +1,21 @@
 import { z } from 'zod';
 import type { Json } from '../audit/audit.ts';
-import { mayActOnServer } from '../auth/authority.ts';
 import type {
   NotRestored,
   PaneRef,
   RestartServerRequest,
-  ServerRef,
   ServerState,
   Survivor,
 } from '../tmux/model.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
-import { encodeId } from './id.ts';
 import type { ServerNode } from './nodes.ts';
 import { type Report, recorded } from './recorded.ts';
 import { badInput } from './request-error.ts';
-import { serverLabel, serverNow } from './server-now.ts';
-import type { Named } from './user-error.ts';
+import { onServer, type ServerAct, type ServerActError, serverErrors } from './server-act.ts';
+import { serverNow } from './server-now.ts';
 
-export interface RestartTmuxServer {
-  readonly server: ServerRef;
-  readonly expectedGeneration: string;
-  readonly idempotencyKey: string;
-  readonly reason: string | null | undefined;
-  readonly password: string | null | undefined;
+export interface RestartTmuxServer extends ServerAct {
   readonly continueStopped: boolean;
   readonly force: boolean;
   readonly restore: RestartServerRequest['restore'];
@@ -41,21 +33,6 @@ export interface RestartTmuxServerPayloadValue {
   readonly notRestored: readonly NotRestored[];
 }
 
-/** The errors of the result's union. */
-const serverErrors = [
-  'StaleGenerationError',
-  'TmuxServerStuckError',
-  'OperationInProgressError',
-  'AuditUnavailableError',
-  'ListingUnknownError',
-  'IdempotencyConflictError',
-  'NotFoundError',
-  'UnsupportedError',
-  'OutcomeUnknownError',
-  'ReauthenticationRequiredError',
-] as const;
-export type RestartTmuxServerError = Named<(typeof serverErrors)[number]>;
-
 const answer = z.object({
   survivors: z.array(z.object({ pid: z.int(), command: z.string() })),
   notRestored: z.array(z.object({ what: z.string(), detail: z.string() })),
@@ -63,46 +40,35 @@ const answer = z.object({
 
 const mostCommands = 500;
 
-/** Ends a tmux server and starts it again with the installed tmux; see DESIGN on acts. */
+/** Ends a tmux server and starts it again with the installed tmux. */
 export async function restartTmuxServer(
   context: Context,
   input: RestartTmuxServer,
-): Promise<RestartTmuxServerPayloadValue | RestartTmuxServerError> {
+): Promise<RestartTmuxServerPayloadValue | ServerActError> {
   const { server, expectedGeneration, continueStopped, force, restore, restoreCommands } = input;
-  const id = encodeId({ type: 'TmuxServer', ref: server });
+  const options = { continueStopped, force, restore };
   const commands = restoreCommands.map(({ pane, command }) => ({ pane: pane.pane, command }));
-  const request = { expectedGeneration, continueStopped, force, restore };
+  const act = onServer(context, input, options);
   const end = await recorded(context, {
+    ...act,
     errors: serverErrors,
     mutation: 'restartTmuxServer',
     action: 'RESTART_TMUX_SERVER',
     what: 'restarting this tmux server',
-    idempotencyKey: input.idempotencyKey,
-    reason: input.reason,
-    target: {
-      memberId: server.memberId,
-      id,
-      label: serverLabel(server.pathHex),
-      generation: expectedGeneration,
-    },
-    input: { id, ...request, commands, reason: input.reason ?? null },
+    input: { act: act.input, commands },
     facts: {
-      ...request,
-      pathHex: server.pathHex,
-      ...(server.generation === undefined ? {} : { ownGeneration: server.generation }),
+      ...act.facts,
       restoreCommands: commands.length,
       ...(commands.length === 0 ? {} : digestOf(context, commands)),
     },
-    allowed: (viewer) => mayActOnServer(viewer, server.memberId),
-    check: () => check(input),
-    reauthenticate: () =>
-      context.reauthentication.require(
-        context.viewer,
-        input.password ?? undefined,
-        context.address,
-      ),
+    check: () => {
+      act.check();
+      checkCommands(input);
+    },
     prepare: (operationId) =>
-      context.fleet.prepareRestartServer({ server, ...request, restoreCommands, operationId }),
+      context.fleet.prepareRestartServer({
+        ...{ server, expectedGeneration, ...options, restoreCommands, operationId },
+      }),
     report: ({ after, survivors, notRestored }) => ({
       ...outcomeOf(after, notRestored),
       after,
@@ -154,12 +120,12 @@ function digestOf(context: Context, commands: Json) {
   };
 }
 
-function check({ server, expectedGeneration, restore, restoreCommands }: RestartTmuxServer): void {
-  if (!/^[0-9a-f-]{36}:\d{1,10}:\d{1,19}$/.test(expectedGeneration))
-    throw badInput(
-      'input.expectedGeneration',
-      'is no generation. Take it from `TmuxServer.generation`.',
-    );
+function checkCommands({
+  server,
+  expectedGeneration,
+  restore,
+  restoreCommands,
+}: RestartTmuxServer): void {
   if (restoreCommands.length === 0) return;
   if (restore !== 'LAYOUT')
     throw badInput('input.restoreCommands', 'needs `restore: LAYOUT`, or no pane is restored.');

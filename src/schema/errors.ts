@@ -173,3 +173,22 @@ export const OutcomeUnknownError = builder
     description: 'Sent but not confirmed: it may still happen. It is never repeated by us.',
     interfaces: [UserError],
   });
+
+const types = {
+  StaleGenerationError,
+  TmuxServerStuckError,
+  OperationInProgressError,
+  ReauthenticationRequiredError,
+  AuditUnavailableError,
+  ListingUnknownError,
+  IdempotencyConflictError,
+  NotFoundError,
+  WorkingDirectoryMissingError,
+  UnsupportedError,
+  OutcomeUnknownError,
+} satisfies Record<UserErrorValue['__typename'], unknown>;
+
+/** The types of these errors, for the union of a result. */
+export function errorTypes<Name extends UserErrorValue['__typename']>(names: readonly Name[]) {
+  return names.map((name) => types[name]);
+}

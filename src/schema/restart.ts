@@ -1,31 +1,27 @@
 import { findPane } from '../resolvers/find.ts';
-import { type RestartPanePayloadValue, restartPane } from '../resolvers/restart-pane.ts';
+import {
+  paneErrors,
+  type RestartPanePayloadValue,
+  restartPane,
+} from '../resolvers/restart-pane.ts';
 import {
   type RestartTmuxServerPayloadValue,
   restartTmuxServer,
 } from '../resolvers/restart-server.ts';
+import { serverErrors } from '../resolvers/server-act.ts';
 import type { NotRestored as NotRestoredValue } from '../tmux/model.ts';
-import { AuditEvent, Survivor } from './audit.ts';
-import { builder } from './builder.ts';
 import {
-  AuditUnavailableError,
-  IdempotencyConflictError,
-  ListingUnknownError,
-  NotFoundError,
-  OperationInProgressError,
-  OutcomeUnknownError,
-  ReauthenticationRequiredError,
-  StaleGenerationError,
-  TmuxServerStuckError,
-  UnsupportedError,
-  WorkingDirectoryMissingError,
-} from './errors.ts';
+  keyDescription,
+  reasonDescription,
+  recordFields,
+  repeatDescription,
+  serverActFields,
+} from './act.ts';
+import { Survivor } from './audit.ts';
+import { builder } from './builder.ts';
+import { errorTypes } from './errors.ts';
 import { idArgument } from './global-ids.ts';
 import { TmuxPane, TmuxServer } from './refs.ts';
-
-const keyDescription =
-  '1 to 64 printable ASCII characters that you choose, one for each act; kept 24 h with the intent, for you and this mutation alone.';
-const reasonDescription = 'Why, for the audit log: 500 characters at most.';
 
 const RestoreMode = builder.enumType('RestoreMode', {
   description: 'What is made again in the new tmux server.',
@@ -51,20 +47,9 @@ const PaneCommandInput = builder.inputType('PaneCommandInput', {
 });
 
 const RestartTmuxServerInput = builder.inputType('RestartTmuxServerInput', {
-  description:
-    'The same idempotencyKey and input (password left out) gives the first answer again, also while it is still running and after UNKNOWN; with another input EIDEMPOTENCY. A refusal before the intent is not stored.',
+  description: repeatDescription,
   fields: (t) => ({
-    tmuxServerId: t.id({ required: true, description: 'Which tmux server.' }),
-    expectedGeneration: t.string({
-      required: true,
-      description:
-        'The `generation` that you saw. If the server is in another life by now, nothing happens (ESTALE).',
-    }),
-    idempotencyKey: t.string({ required: true, description: keyDescription }),
-    reason: t.string({ description: reasonDescription }),
-    password: t.string({
-      description: "The caller's own password, unless a key with RESTART stands for it.",
-    }),
+    ...serverActFields(t),
     continueStopped: t.boolean({
       defaultValue: false,
       description:
@@ -105,15 +90,7 @@ const RestartTmuxServerPayload = builder
         description: 'The server as it is listed now, in its new life.',
         resolve: ({ server }) => server,
       }),
-      auditEvent: t.expose('auditEvent', {
-        type: AuditEvent,
-        nullable: true,
-        description: 'The outcome on record; null when `recorded` is false.',
-      }),
-      recorded: t.boolean({
-        description: 'False: it was done, but its outcome could not be written (yet).',
-        resolve: ({ auditEvent }) => auditEvent !== null,
-      }),
+      ...recordFields(t),
       survivors: t.expose('survivors', {
         type: [Survivor],
         description: 'Processes of its panes that outlived it.',
@@ -127,19 +104,7 @@ const RestartTmuxServerPayload = builder
 
 const RestartTmuxServerResult = builder.unionType('RestartTmuxServerResult', {
   description: 'What came of it.',
-  types: [
-    RestartTmuxServerPayload,
-    StaleGenerationError,
-    TmuxServerStuckError,
-    OperationInProgressError,
-    ReauthenticationRequiredError,
-    AuditUnavailableError,
-    ListingUnknownError,
-    IdempotencyConflictError,
-    NotFoundError,
-    UnsupportedError,
-    OutcomeUnknownError,
-  ],
+  types: [RestartTmuxServerPayload, ...errorTypes(serverErrors)],
 });
 
 const RestartPaneInput = builder.inputType('RestartPaneInput', {
@@ -167,15 +132,7 @@ const RestartPanePayload = builder
           'The pane; null when it is gone by the time of the answer (also of a repeated one).',
         resolve: ({ pane }, _, context) => pane && findPane(context, pane),
       }),
-      auditEvent: t.expose('auditEvent', {
-        type: AuditEvent,
-        nullable: true,
-        description: 'The outcome on record; null when `recorded` is false.',
-      }),
-      recorded: t.boolean({
-        description: 'False: it was done, but its outcome could not be written (yet).',
-        resolve: ({ auditEvent }) => auditEvent !== null,
-      }),
+      ...recordFields(t),
       survivors: t.expose('survivors', {
         type: [Survivor],
         description: 'Processes of the pane that outlived it.',
@@ -185,19 +142,7 @@ const RestartPanePayload = builder
 
 const RestartPaneResult = builder.unionType('RestartPaneResult', {
   description: 'What came of it.',
-  types: [
-    RestartPanePayload,
-    StaleGenerationError,
-    TmuxServerStuckError,
-    WorkingDirectoryMissingError,
-    OperationInProgressError,
-    AuditUnavailableError,
-    ListingUnknownError,
-    IdempotencyConflictError,
-    NotFoundError,
-    UnsupportedError,
-    OutcomeUnknownError,
-  ],
+  types: [RestartPanePayload, ...errorTypes(paneErrors)],
 });
 
 builder.mutationFields((t) => ({
