@@ -66,6 +66,8 @@ class MemoryAccounts implements AccountStore {
   #next: Promise<void> | undefined;
   #guess: Promise<void> | undefined;
   #failing = false;
+  /** One object for each key as long as nothing changes, so that what is derived from it is made once. */
+  readonly #keyViewers = new WeakMap<ApiKey, Viewer>();
 
   constructor(database: Database, clock: Clock, options: AccountStoreOptions) {
     this.#database = database;
@@ -181,8 +183,10 @@ class MemoryAccounts implements AccountStore {
 
   async #read(): Promise<void> {
     const copy = copyOf(await readAccountRows(this.#database, this.#clock.now()));
-    const same = copy.fingerprint === this.#copy.fingerprint;
-    this.#copy = copy;
+    const { fingerprint, sorted, members } = this.#copy;
+    const same = copy.fingerprint === fingerprint;
+    // The same members stay the same objects, by which an answer that was made of them is known to hold.
+    this.#copy = same ? { ...copy, sorted, members } : copy;
     this.#keyUse.keep(new Set(copy.keysById.keys()));
     this.#sessionUse.keep(new Set(copy.sessionsById.keys()));
     if (!same) this.changed.ring();
@@ -212,7 +216,9 @@ class MemoryAccounts implements AccountStore {
     if (member === undefined || key.revokedAt !== null || this.#past(key.expiresAt)) {
       return undefined;
     }
-    return {
+    const known = this.#keyViewers.get(key);
+    if (known?.member === member) return known;
+    const viewer: Viewer = {
       member,
       scopes: new Set(key.scopes),
       memberIds: key.memberIds === null ? null : new Set(key.memberIds),
@@ -221,6 +227,8 @@ class MemoryAccounts implements AccountStore {
       madeByAdmin: key.madeByAdmin,
       expiresAt: key.expiresAt,
     };
+    this.#keyViewers.set(key, viewer);
+    return viewer;
   }
 
   #sessionViewer(session: SessionRow): Viewer | undefined {

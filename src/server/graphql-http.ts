@@ -72,10 +72,16 @@ export async function answerGraphQL(
     if (!(error instanceof BodyTooLargeError)) return;
     return refuse(413, 'BAD_USER_INPUT', `The body has at most ${maxBodyBytes} bytes.`);
   }
-  if (!isRequest(body))
-    return refuse(400, 'BAD_USER_INPUT', 'The body is one JSON object: {"query": "…"}.');
   try {
-    await run(door, request, response, viewer, body, requestId, answer);
+    const accept = request.headers.accept ?? '*/*';
+    const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
+    const look = new Look(door.parts.fleet);
+    const kept = door.kept.atOnce(key, door.parts.fleet) ?? (await door.kept.get(key, look));
+    if (kept !== undefined)
+      return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
+    if (!isRequest(body))
+      return refuse(400, 'BAD_USER_INPUT', 'The body is one JSON object: {"query": "…"}.');
+    await run(door, { request, response, viewer, body, accept, key, look }, requestId, answer);
   } catch (error) {
     const { message } = maskError(error, requestId, door.logger);
     if (response.headersSent) response.destroy();
@@ -83,21 +89,24 @@ export async function answerGraphQL(
   }
 }
 
+/** An operation of which no answer is kept. */
+interface Asked {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly viewer: Viewer;
+  readonly body: string;
+  readonly accept: string;
+  /** Under which its answer would be kept. */
+  readonly key: string;
+  readonly look: Look;
+}
+
 async function run(
   door: Door,
-  request: IncomingMessage,
-  response: ServerResponse,
-  viewer: Viewer,
-  body: string,
+  { request, response, viewer, body, accept, key, look }: Asked,
   requestId: string,
   answer: OutgoingHttpHeaders,
 ): Promise<void> {
-  const accept = request.headers.accept ?? '*/*';
-  const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
-  const look = new Look(door.parts.fleet);
-  const kept = door.kept.atOnce(key, door.parts.fleet) ?? (await door.kept.get(key, look));
-  if (kept !== undefined)
-    return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
   const gone = new AbortController();
   response.once('close', () => {
     if (!response.writableFinished) gone.abort();

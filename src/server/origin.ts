@@ -30,12 +30,15 @@ export function origins(config: Config, port: number): Origins {
   names.add(new URL(publicUrl).hostname);
   const listedHosts = new Set(config.allowedHosts.map((each) => each.toLowerCase()));
   const own = new Set([new URL(publicUrl).origin]);
+  // What nearly every request says.
+  const usual = new Set([...names].map((name) => `${name}:${port}`));
   if (isLoopback(host) || wildcard)
     for (const name of ['localhost', '127.0.0.1', '[::1]']) own.add(`http://${name}:${port}`);
   const listed = new Set(config.allowedOrigins);
   return {
     publicUrl,
     allowsHost(header) {
+      if (header !== undefined && usual.has(header)) return true;
       const [, name = ''] =
         /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/i.exec(header ?? '') ?? [];
       const lower = name.toLowerCase();

@@ -45,8 +45,7 @@ export class Reads {
 
   /** What is known now, asking nobody, is still all of it. */
   isStillKnown(fleet: Pick<Fleet, 'peek'>): boolean {
-    if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
-    if (this.#apiKeys !== undefined && this.#accounts.apiKeys() !== this.#apiKeys) return false;
+    if (!this.#areAccountsUnchanged()) return false;
     for (const [memberId, before] of this.#listings)
       if (fleet.peek(memberId) !== before) return false;
     return true;
@@ -60,8 +59,7 @@ export class Reads {
 
   /** The same of what was looked at before; false for what was not. */
   areSeenUnchanged(look: Look): boolean {
-    if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
-    if (this.#apiKeys !== undefined && this.#accounts.apiKeys() !== this.#apiKeys) return false;
+    if (!this.#areAccountsUnchanged()) return false;
     for (const [memberId, before] of this.#listings)
       if (!look.has(memberId) || look.seen(memberId) !== before) return false;
     return true;
@@ -87,6 +85,11 @@ export class Reads {
         return parts.installation;
       },
     };
+  }
+
+  #areAccountsUnchanged(): boolean {
+    if (this.#members !== undefined && this.#accounts.members() !== this.#members) return false;
+    return this.#apiKeys === undefined || this.#accounts.apiKeys() === this.#apiKeys;
   }
 
   #note(memberId: string, listing: MemberListing | undefined): MemberListing | undefined {

@@ -68,9 +68,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   });
   const running = new Set<ServerResponse>();
   const serve = (request: IncomingMessage, response: ServerResponse) => {
+    const path = pathOf(request);
     running.add(response);
-    response.once('close', () => running.delete(response));
-    answer(door, options.readiness, figures, request, response).catch((err) => {
+    response.once('close', () => {
+      running.delete(response);
+      if (response.writableFinished)
+        figures.answered(routeOf(path) ?? 'other', response.statusCode);
+    });
+    answer(door, options.readiness, figures, request, response, path).catch((err) => {
       logger.error({ err }, 'a request failed');
       response.destroy();
     });
@@ -138,12 +143,9 @@ async function answer(
   figures: Metrics,
   request: IncomingMessage,
   response: ServerResponse,
+  path: string,
 ): Promise<void> {
-  const path = pathOf(request);
-  const route = path.startsWith('/graphiql/') ? '/graphiql' : path;
-  response.once('finish', () =>
-    figures.answered(routes.has(route) ? route : 'other', response.statusCode),
-  );
+  const route = routeOf(path);
   switch (route) {
     case '/graphql':
       return await answerGraphQL(door, request, response);
@@ -154,7 +156,7 @@ async function answer(
   }
   const foreign = refuseOrigin(door, request);
   if (foreign !== undefined) return sendJson(response, foreign.status, { error: foreign.message });
-  if (routes.has(route) && request.method !== 'GET' && request.method !== 'HEAD')
+  if (route !== undefined && request.method !== 'GET' && request.method !== 'HEAD')
     return sendJson(response, 405, { error: 'Use GET.' }, { allow: 'GET' });
   switch (route) {
     case '/health':
@@ -167,6 +169,11 @@ async function answer(
       return send(response, 302, '', { location: '/graphiql' });
   }
   sendJson(response, 404, { error: 'There is nothing here. The API is at POST /graphql.' });
+}
+
+function routeOf(path: string): string | undefined {
+  const route = path.startsWith('/graphiql/') ? '/graphiql' : path;
+  return routes.has(route) ? route : undefined;
 }
 
 const routes = new Set(['/', '/graphql', '/graphiql', '/sign-in', '/health', '/ready', '/metrics']);

@@ -105,6 +105,19 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
     await eventually(() => accounts.current(viewer)?.member.role === 'ANALYST', 'the role');
   });
 
+  it('shows the same members and viewers, as objects, as long as nothing changes', async () => {
+    const { key } = await keyOf(alice);
+    const before = [accounts.members(), await accounts.authenticateKey(key)];
+    await accounts.reload();
+    expect(accounts.members()).toBe(before[0]);
+    expect((await accounts.authenticateKey(key))?.member).toBe(accounts.member(alice.id));
+    expect(await accounts.authenticateKey(key)).toBe(await accounts.authenticateKey(key));
+    await test.database.pool.query(`update members set role = 'ANALYST' where id = $1`, [alice.id]);
+    await accounts.reload();
+    expect(accounts.members()).not.toBe(before[0]);
+    expect((await accounts.authenticateKey(key))?.member.role).toBe('ANALYST');
+  });
+
   it('lets a key end at its time', async () => {
     const clock = new FakeClock(Date.now());
     await using later = await openAccounts(test.database, clock);
