@@ -17,12 +17,17 @@ export interface AccountCopy {
   readonly fingerprint: string;
 }
 
-export function copyOf(rows: AccountRows): AccountCopy {
+/** @param before members that are the same as there stay the same objects, as what was made of them then holds */
+export function copyOf(rows: AccountRows, before?: AccountCopy): AccountCopy {
   const by = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0);
   const members = [...rows.members].sort((one, other) => by(one.login, other.login));
   const apiKeys = [...rows.apiKeys].sort((one, other) => by(one.id, other.id));
   const sessions = [...rows.sessions].sort((one, other) => by(one.id, other.id));
-  const sorted = members.map(({ passwordHash: _, ...member }) => member);
+  const read = members.map(({ passwordHash: _, ...member }) => member);
+  const sorted =
+    before !== undefined && JSON.stringify(read) === JSON.stringify(before.sorted)
+      ? before.sorted
+      : read;
   return {
     sorted,
     members: new Map(sorted.map((member) => [member.id, member])),

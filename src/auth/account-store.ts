@@ -182,11 +182,9 @@ class MemoryAccounts implements AccountStore {
   }
 
   async #read(): Promise<void> {
-    const copy = copyOf(await readAccountRows(this.#database, this.#clock.now()));
-    const { fingerprint, sorted, members } = this.#copy;
-    const same = copy.fingerprint === fingerprint;
-    // The same members stay the same objects, by which an answer that was made of them is known to hold.
-    this.#copy = same ? { ...copy, sorted, members } : copy;
+    const copy = copyOf(await readAccountRows(this.#database, this.#clock.now()), this.#copy);
+    const same = copy.fingerprint === this.#copy.fingerprint;
+    this.#copy = copy;
     this.#keyUse.keep(new Set(copy.keysById.keys()));
     this.#sessionUse.keep(new Set(copy.sessionsById.keys()));
     if (!same) this.changed.ring();
