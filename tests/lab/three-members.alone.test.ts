@@ -140,7 +140,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('three members through 
       `${times.length} questions, p50 ${times[times.length >> 1]?.toFixed(1)} ms, worst ${times.at(-1)?.toFixed(1)} ms; in ${excused.length} of them the machine was too busy for any server`,
     );
     expect(times.length).toBeGreaterThan(dashboards * (seconds / 2));
-    expect(excused.length).toBeLessThan(times.length / 2);
+    expect(excused.length).toBeLessThan(times.length / 5);
     const slow = looks.filter((look) => look.ms >= 100 && !excused.includes(look));
     expect(slow.map(({ ms, idleMs }) => [ms, idleMs])).toEqual([]);
   });
