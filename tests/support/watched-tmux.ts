@@ -23,6 +23,8 @@ export interface WatchOptions extends StartOptions {
   readonly lingerMs?: number;
   readonly logBytes?: number;
   readonly mostLoad?: number;
+  /** How often the listing is looked at without a reason. */
+  readonly listingIntervalMs?: number;
 }
 
 export async function watchTmux(options: WatchOptions = {}): Promise<WatchedTmux> {
@@ -34,6 +36,9 @@ export async function watchTmux(options: WatchOptions = {}): Promise<WatchedTmux
       MUXWARDEN_STATE_DIR: tmux.directory,
       MUXWARDEN_LINGER_MS: String(options.lingerMs ?? 300),
       MUXWARDEN_TMUX_BIN: tmux.binary,
+      ...(options.listingIntervalMs === undefined
+        ? {}
+        : { MUXWARDEN_LISTING_INTERVAL_MS: String(options.listingIntervalMs) }),
       ...(options.logBytes === undefined
         ? {}
         : { MUXWARDEN_OUTPUT_LOG_BYTES: String(options.logBytes) }),

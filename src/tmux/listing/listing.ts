@@ -78,7 +78,7 @@ export class Listing implements Disposable {
     this.#servers = new ServerCells(memberId, rules);
     const status = this.#freshness.statusAt(clock.monotonic(), '');
     this.#view = new ListingView(memberId, status, start, clock, changed);
-    this.#doorbell = new Doorbell(clock, () => this.#askSoon());
+    this.#doorbell = new Doorbell(clock, () => this.#rung());
   }
 
   /** What is known now; asks nobody. */
@@ -112,10 +112,9 @@ export class Listing implements Disposable {
     return this.peek();
   }
 
-  /** Something may have changed: ask soon. */
+  /** Something may have changed: ask soon, or when the next reader comes. */
   doorbell(): void {
-    if (this.#watchers > 0) this.#doorbell.ring();
-    else this.#dueAt = Number.NEGATIVE_INFINITY;
+    this.#doorbell.ring();
   }
 
   /** Keeps it warm until the returned function is called. */
@@ -177,6 +176,12 @@ export class Listing implements Disposable {
   #askSoon(): void {
     if (this.#attempt === undefined) void this.#ask();
     else this.#again = true;
+  }
+
+  #rung(): void {
+    if (this.#freshness.inBackOff(this.#now())) return;
+    if (this.#watchers > 0) this.#askSoon();
+    else this.#dueAt = Number.NEGATIVE_INFINITY;
   }
 
   async #lookFromNowOn(): Promise<void> {

@@ -42,10 +42,13 @@ export function readRoster(answer: BlockAnswer): ReadonlyMap<number, RosterPane>
 }
 
 /**
- * Changes within a second whenever a pane of the whole server comes, goes, dies or is respawned.
- * Only numbers again. From tmux 3.2 on; before, it answers an error.
+ * Subscriptions, told within a second: to what the roster asks of the session, and to what a listing
+ * shows of the whole server and changes without a notification. Titles are not in it: programs
+ * move them all the time. Their values are never read; text in them is cleaned so that it can't
+ * begin a line. From tmux 3.2 on; before, it answers an error.
  */
-export const watchServerLine = controlLine`refresh-client -B 'all::#{S:#{session_id}#{W:#{window_id}#{window_active}#{P:#{pane_id}.#{pane_pid}.#{pane_dead} }}}'`;
+export const watchSessionLine = controlLine`refresh-client -B 'session::#{W:#{window_id}#{P:#{pane_id}.#{pane_pid}.#{pane_dead} }}'`;
+export const watchServerLine = controlLine`refresh-client -B 'server::#{s/[^ -~]/?/:#{S:#{session_id}#{W:#{window_id}.#{window_active}#{P:#{pane_id}.#{pane_active}.#{pane_pid}.#{pane_dead}.#{pane_in_mode}.#{pane_width}x#{pane_height}.#{pane_current_command}.#{@agent_state} }}}}'`;
 
 /** tmux drops and pauses output that we can't take for so long, instead of keeping all of it. From 3.2 on. */
 export const pauseAfterLine = controlLine`refresh-client -f pause-after=10`;

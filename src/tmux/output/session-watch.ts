@@ -10,6 +10,7 @@ import {
   resumeOutputLine,
   stopOutputLine,
   watchServerLine,
+  watchSessionLine,
 } from './pane-roster.ts';
 import { patientMs, RosterKeeper } from './roster-keeper.ts';
 import { takeSnapshot } from './take-snapshot.ts';
@@ -37,9 +38,8 @@ export interface SessionWatchOptions {
 }
 
 const ofListing =
-  /^(?:layout-change|subscription-changed|sessions-changed|unlinked-|window-|session-|client-)/;
-const ofRoster =
-  /^(?:layout-change|window-close|unlinked-window-close|window-add|subscription-changed)$/;
+  /^(?:layout-change|pane-mode-changed|subscription-changed|sessions-changed|unlinked-|window-|session-|client-)/;
+const ofRoster = /^(?:layout-change|window-close|unlinked-window-close|window-add)$/;
 const rosterDelayMs = 50;
 const pollMs = 1_000;
 const quietMs = 60_000;
@@ -63,6 +63,7 @@ export class SessionWatch implements AsyncDisposable {
   #shedding = false;
   #tickedAt: number;
   #over = false;
+  #hearsServer = false;
 
   constructor(options: SessionWatchOptions) {
     this.session = options.session;
@@ -99,6 +100,17 @@ export class SessionWatch implements AsyncDisposable {
 
   get over(): boolean {
     return this.#over;
+  }
+
+  /** Whether changes anywhere in the server ring the doorbell, not those of this session alone. */
+  get hearsServer(): boolean {
+    return this.#hearsServer;
+  }
+
+  hearServer(): void {
+    this.#hearsServer = true;
+    // An error before tmux 3.2: its notifications have to do.
+    this.#run(this.#client.ask(watchServerLine, patientMs).then(() => {}));
   }
 
   /** The log of a pane, which begins now unless somebody watches it already. */
@@ -142,7 +154,7 @@ export class SessionWatch implements AsyncDisposable {
     // Two errors before tmux 3.2, which has neither.
     const [, subscribed] = await Promise.all([
       this.#client.ask(pauseAfterLine, patientMs),
-      this.#client.ask(watchServerLine, patientMs),
+      this.#client.ask(watchSessionLine, patientMs),
     ]);
     // Without the subscription nothing tells that a pane died or was respawned.
     if (!subscribed.ok) this.#every(pollMs, async () => this.#roster.want(0));
@@ -180,7 +192,8 @@ export class SessionWatch implements AsyncDisposable {
     }
     if (!ofListing.test(name)) return;
     this.#options.doorbell();
-    if (ofRoster.test(name)) this.#roster.want(rosterDelayMs);
+    const ofSession = name === 'subscription-changed' && rest.startsWith('session ');
+    if (ofSession || ofRoster.test(name)) this.#roster.want(rosterDelayMs);
   }
 
   /**

@@ -18,7 +18,8 @@ export interface Seat extends Disposable {
 interface Entry {
   readonly abort: AbortController;
   readonly opening: Promise<SessionWatch>;
-  readonly pathHex: string;
+  /** Which life of which server. */
+  readonly server: string;
   watch: SessionWatch | undefined;
   readers: number;
   cancelLinger: (() => void) | undefined;
@@ -76,7 +77,8 @@ export class SessionWatches {
   }
 
   #entryFor(pane: PaneRef, located: LocatedPane): Entry {
-    const key = (session: number) => `${pane.pathHex}/${pane.generation}/${session}`;
+    const server = `${pane.pathHex}/${pane.generation}`;
+    const key = (session: number) => `${server}/${session}`;
     for (const session of located.sessions) {
       const known = this.#entries.get(key(session));
       if (known !== undefined && !known.watch?.over && !known.abort.signal.aborted) return known;
@@ -86,7 +88,7 @@ export class SessionWatches {
     const entry: Entry = {
       abort,
       opening: this.#open(pane, located, abort.signal),
-      pathHex: pane.pathHex,
+      server,
       watch: undefined,
       readers: 0,
       cancelLinger: undefined,
@@ -94,11 +96,13 @@ export class SessionWatches {
     this.#entries.set(key(session), entry);
     const gone = () => {
       if (this.#entries.get(key(session)) === entry) this.#entries.delete(key(session));
+      this.#hearServer(server);
     };
     entry.opening.then((watch) => {
       entry.watch = watch;
       void watch.ended.then(gone);
       if (entry.readers === 0) this.#close(entry);
+      this.#hearServer(server);
     }, gone);
     return entry;
   }
@@ -126,6 +130,14 @@ export class SessionWatches {
       },
       ...(this.#mostLoad === undefined ? {} : { mostLoad: this.#mostLoad }),
     });
+  }
+
+  /** One connection to a server hears of all of it: each further one would only cost that server. */
+  #hearServer(server: string): void {
+    const watches = [...this.#entries.values()].flatMap((entry) =>
+      entry.server === server && entry.watch?.over === false ? [entry.watch] : [],
+    );
+    if (!watches.some(({ hearsServer }) => hearsServer)) watches[0]?.hearServer();
   }
 
   #seat(entry: Entry, watch: SessionWatch, pane: number): Seat {

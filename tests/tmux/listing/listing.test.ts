@@ -561,6 +561,38 @@ describe('a listing that is followed', () => {
     expect(heard).toHaveLength(36);
     release();
   });
+
+  it('hears it no more often when it is read all the time and nobody follows', async () => {
+    using world = scriptedListing({ MUXWARDEN_LISTING_INTERVAL_MS: '3600000' });
+    const { listing, clock } = world;
+    world.helper.always = () => snapshotRows();
+    await listing.read();
+    const asked = world.helper.requests.length;
+    for (let tenth = 0; tenth < 600; tenth++) {
+      listing.doorbell();
+      await listing.read();
+      await clock.advance(100);
+    }
+    expect(world.helper.requests.length - asked).toBe(12);
+  });
+
+  it('hears none while its member is not asked because it fails', async () => {
+    using world = scriptedListing({ MUXWARDEN_LISTING_INTERVAL_MS: '1000' });
+    const { listing, clock } = world;
+    const asked = async (ring: () => void) => {
+      const before = world.helper.requests.length;
+      for (let second = 0; second < 300; second++) {
+        ring();
+        await clock.advance(1_000);
+      }
+      return world.helper.requests.length - before;
+    };
+    world.helper.always = () => new HelperError('HELPER_FAILED', 'no');
+    const release = listing.watch();
+    await clock.advance(120_000);
+    expect(await asked(() => listing.doorbell())).toBe(await asked(() => {}));
+    release();
+  });
 });
 
 describe('a server', () => {
