@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { type Config, unknownSettings } from '../../config.ts';
+import { parseVersionLine } from '../../tmux/tmux-version.ts';
+import { versionLimits } from '../../tmux/version-limits.ts';
 import { bad, type Check, good } from './check.ts';
 
 /** Node.js, the settings, and the programs of the system. */
@@ -16,11 +18,19 @@ export async function* machineChecks(
   yield unknown.length === 0
     ? good('settings', `${config.mode} mode; every MUXWARDEN_ name is known`)
     : bad('settings', `${unknown.join(', ')}: no such setting`, 'Correct the name, or unset it.');
-  yield await program('tmux', [config.tmuxBin, '-V'], 'tmux', 'Or set MUXWARDEN_TMUX_BIN.');
+  yield withLimits(
+    await program('tmux', [config.tmuxBin, '-V'], 'tmux', 'Or set MUXWARDEN_TMUX_BIN.'),
+  );
   yield await program('perl', ['perl', '-e', 'printf "%vd", $^V'], 'perl', 'The helper needs it.');
   if (config.mode === 'system') {
     yield await program('sudo', ['sudo', '-V'], 'sudo', 'System mode reaches members by it.');
   }
+}
+
+/** An old tmux is all right; what goes without on it is said. */
+function withLimits(check: Check): Check {
+  const limits = check.ok ? versionLimits(parseVersionLine(check.detail) ?? '') : [];
+  return { ...check, detail: [check.detail, ...limits].join('; ') };
 }
 
 async function program(
