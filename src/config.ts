@@ -15,6 +15,33 @@ const list = (separator: string) =>
       .map((part) => part.trim())
       .filter(Boolean),
   );
+const agentName = /^[A-Za-z0-9][\w.+-]{0,31}$/;
+/** `kind=name|name,…` as the kind of each name. */
+const agentTable = text.transform((value, context) => {
+  const kinds = new Map<string, string>();
+  for (const entry of value.split(',')) {
+    const [kind = '', names = kind, ...more] = entry.trim().split('=');
+    for (const name of [kind, ...names.split('|')]) {
+      if (agentName.test(name) && more.length === 0) continue;
+      context.addIssue({
+        code: 'custom',
+        message: `'${entry.trim()}' is not kind or kind=name|name, each of 32 letters, digits, _ . + - at most`,
+      });
+      return z.NEVER;
+    }
+    for (const name of names.split('|')) kinds.set(name, kind);
+  }
+  if ([...kinds.keys()].join('').length <= mostAgentLetters) return kinds;
+  context.addIssue({
+    code: 'custom',
+    message: `its names have ${mostAgentLetters} letters together at most`,
+  });
+  return z.NEVER;
+});
+/** They go with each request to the helper, as hex, in a line of 4 KiB. */
+const mostAgentLetters = 400;
+const knownAgents =
+  'claude=claude|claude-code,codex,gemini=gemini|gemini-cli,aider,opencode=opencode|opencode-ai,cursor-agent,copilot,qwen=qwen|qwen-code,amp,crush';
 const whole = (low: number, high: number) =>
   z
     .string()
@@ -62,6 +89,7 @@ export const otherNames = [
   'MUXWARDEN_SOCKET_DIRS',
   'MUXWARDEN_TMUX_BIN',
   'MUXWARDEN_HELPER',
+  'MUXWARDEN_AGENTS',
   'MUXWARDEN_DEBUG',
 ] as const;
 
@@ -82,6 +110,8 @@ export interface Config extends Readonly<Record<NumberName, number>> {
   /** A name to be found on PATH, or an absolute path. */
   readonly tmuxBin: string;
   readonly helper: string;
+  /** The kind of agent that goes by each name. */
+  readonly agents: ReadonlyMap<string, string>;
   readonly production: boolean;
 }
 
@@ -108,6 +138,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     MUXWARDEN_SOCKET_DIRS: setting(list(':'), []),
     MUXWARDEN_TMUX_BIN: setting(text, 'tmux'),
     MUXWARDEN_HELPER: setting(text, join(import.meta.dirname, '../libexec/muxwarden-member')),
+    MUXWARDEN_AGENTS: setting(agentTable, agentTable.parse(knownAgents)),
     NODE_ENV: setting(text, ''),
     ...Object.fromEntries(
       Object.values(numbers).map(([name, fallback, low, high]) => [
@@ -148,6 +179,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     socketDirs,
     tmuxBin: read.MUXWARDEN_TMUX_BIN,
     helper: resolve(read.MUXWARDEN_HELPER),
+    agents: read.MUXWARDEN_AGENTS,
     production: read.NODE_ENV === 'production',
   });
 }

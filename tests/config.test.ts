@@ -5,6 +5,8 @@ import { ConfigError, limitsOf, otherNames, readConfig, unknownSettings } from '
 const read = (environment: NodeJS.ProcessEnv = {}) =>
   readConfig({ HOME: '/home/alice', ...environment });
 
+const manyNames = Array.from({ length: 41 }, (_, number) => `agent-${1_000 + number}`).join();
+
 describe('the configuration', () => {
   it('has a default for everything, and is frozen', () => {
     const config = readConfig({ HOME: '/home/alice' });
@@ -43,12 +45,27 @@ describe('the configuration', () => {
     ]);
   });
 
+  it('takes agents by their kind, or by the names that a kind goes by', () => {
+    expect([...read({ MUXWARDEN_AGENTS: ' mine , c=claude|claude-code' }).agents]).toEqual([
+      ['mine', 'mine'],
+      ['claude', 'c'],
+      ['claude-code', 'c'],
+    ]);
+    expect(read().agents.get('gemini-cli')).toBe('gemini');
+    expect(read().agents.get('aider')).toBe('aider');
+  });
+
   it.each([
     [{ MUXWARDEN_PORT: '65536' }, /MUXWARDEN_PORT/],
     [{ MUXWARDEN_PORT: '80a' }, /MUXWARDEN_PORT.*whole number/],
     [{ MUXWARDEN_MODE: 'remote' }, /MUXWARDEN_MODE.*local.*system/],
     [{ MUXWARDEN_SOCKET_DIRS: 'relative' }, /MUXWARDEN_SOCKET_DIRS.*absolute.*'relative'/],
     [{ MUXWARDEN_PUBLIC_URL: 'example.org' }, /MUXWARDEN_PUBLIC_URL/],
+    [{ MUXWARDEN_AGENTS: 'claude,bad name' }, /MUXWARDEN_AGENTS.*'bad name'.*kind=name/],
+    [{ MUXWARDEN_AGENTS: 'a=b=c' }, /MUXWARDEN_AGENTS.*'a=b=c'/],
+    [{ MUXWARDEN_AGENTS: 'a=b|' }, /MUXWARDEN_AGENTS.*'a=b\|'/],
+    [{ MUXWARDEN_AGENTS: 'x'.repeat(33) }, /MUXWARDEN_AGENTS/],
+    [{ MUXWARDEN_AGENTS: manyNames }, /MUXWARDEN_AGENTS.*400 letters/],
     [{ DATABASE_URL: 'mysql://u:secret-word@h/d' }, /DATABASE_URL/],
     [{ DATABASE_URL: 'postgres://u:secret-word@h:port/d' }, /DATABASE_URL/],
   ])('names the setting that can not be used: %j', (environment, message) => {

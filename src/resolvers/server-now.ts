@@ -38,6 +38,9 @@ function unlisted(ref: ServerRef, status: ListingStatus | undefined): ServerView
     openFilesLimit: null,
     cpuPercent: null,
     attachedClients: null,
+    idle: null,
+    workingAgents: looked ? 0 : null,
+    activity: [],
     tmuxStartTime: null,
     listing: status ?? {
       state: 'UNKNOWN',

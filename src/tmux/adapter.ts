@@ -91,6 +91,9 @@ export class TmuxAdapter implements MemberTmux, AsyncDisposable {
       openFilesLimit: null,
       cpuPercent: null,
       attachedClients: 0,
+      idle: null,
+      workingAgents: 0,
+      activity: [],
       tmuxStartTime: null,
       listing: {
         ...status,

@@ -42,6 +42,12 @@ export const serverStatuses = [
 ] as const;
 export type ServerStatus = (typeof serverStatuses)[number];
 
+export const agentStates = ['WORKING', 'WAITING', 'IDLE', 'UNKNOWN'] as const;
+export type AgentState = (typeof agentStates)[number];
+
+export const agentEvidences = ['SELF_REPORT', 'HOOK', 'PROCESS', 'OUTPUT', 'TITLE'] as const;
+export type AgentEvidence = (typeof agentEvidences)[number];
+
 /** An account whose tmux is looked at. `osUser` is null for an account without a Linux user. */
 export interface Account {
   readonly memberId: string;
@@ -116,11 +122,22 @@ export interface ServerView {
   readonly cpuPercent: number | null;
   /** Clients that are not ours. */
   readonly attachedClients: number | null;
+  /** As of the look that the listing is of: proved, proved not, or not known. */
+  readonly idle: boolean | null;
+  /** Panes whose agent is WORKING; null where what runs in some pane is not known. */
+  readonly workingAgents: number | null;
+  /** When something was last written in each window; whole seconds, and no change to a reader. */
+  readonly activity: readonly WindowActivity[];
   /** `#{start_time}` of the server, seconds since the epoch: the guard inside tmux compares it. */
   readonly tmuxStartTime: number | null;
   readonly listing: ListingStatus;
   /** In order of session id. */
   readonly sessions: readonly SessionView[] | null;
+}
+
+export interface WindowActivity {
+  readonly window: number;
+  readonly at: Date;
 }
 
 export interface SessionView {
@@ -158,6 +175,37 @@ export interface PaneView {
   readonly exitStatus: number | null;
   readonly exitSignal: number | null;
   readonly inMode: boolean;
+  /** Null: not known. */
+  readonly foreground: Foreground | null;
+  /** What its option `@agent_state` says, believed or not. */
+  readonly report: AgentReport | null;
+  readonly agent: AgentView | null;
+}
+
+/** What runs in the terminal of a pane, as the process table says. */
+export interface Foreground {
+  /** The pane's own shell, at its prompt. */
+  readonly isShell: boolean;
+  /** The kind of agent that is known by this name. */
+  readonly agent: string | null;
+  /** A process beside the foreground, running or suspended: a name. */
+  readonly job: string | null;
+}
+
+export interface AgentReport {
+  readonly state: AgentState;
+  /** Seconds since the epoch, as the report says. */
+  readonly at: number | null;
+  /** The program in the foreground was there when the report was made; null: not known. */
+  readonly isOfProgram: boolean | null;
+}
+
+export interface AgentView {
+  readonly kind: string;
+  readonly state: AgentState;
+  /** Since when, as it says itself. */
+  readonly since: Date | null;
+  readonly evidence: AgentEvidence;
 }
 
 /** The state of one followed member changed, or the member is gone. */

@@ -159,6 +159,9 @@ function view(ref: ServerRef): ServerView {
     openFilesLimit: null,
     cpuPercent: null,
     attachedClients: 0,
+    idle: null,
+    workingAgents: 0,
+    activity: [],
     tmuxStartTime: 0,
     listing: {
       state: 'FRESH',

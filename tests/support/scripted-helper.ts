@@ -85,6 +85,12 @@ export interface ScriptedServer {
   /** Names of sessions, each with one window and one pane. Default: `['main']`. */
   readonly sessions?: readonly string[];
   readonly titles?: readonly string[];
+  /** What the panes say of themselves and run; default: a shell at its prompt. */
+  readonly facts?: readonly Readonly<
+    Partial<Record<'report' | 'doing' | 'agent' | 'lasting' | 'job', string>>
+  >[];
+  /** When something was last written in each window, in seconds since the epoch. */
+  readonly writtenAt?: number;
   readonly clients?: readonly { readonly session: number; readonly pid: number }[];
   readonly extraRows?: readonly string[];
 }
@@ -119,7 +125,7 @@ export function snapshotRows(snapshot: ScriptedSnapshot = {}): string {
 }
 
 const paneFields =
-  'session window id index active dead status signal pid mode columns rows tty command title start path'.split(
+  'session window id index active dead status signal pid mode columns rows tty command title start path report doing agent lasting job'.split(
     ' ',
   );
 
@@ -127,6 +133,7 @@ function serverRows(server: ScriptedServer): string {
   const { path = `${directory}/default`, code = 'OK', detail = '' } = server;
   const { pid = 4242, ticks = '777', state = 'S', cpu = 10, version = '3.3a' } = server;
   const { openFiles = 8, limit = 1024, sessions = ['main'], titles = [], clients = [] } = server;
+  const { facts = [], writtenAt = 1_767_225_600 } = server;
   const gone = code === 'EDEAD';
   const life = gone || pid === '' ? ['', '', '', '', '', '', '', ''] : undefined;
   const process = life ?? [pid, ticks, state, cpu, openFiles, limit, 1_767_225_600_000, 0];
@@ -164,10 +171,14 @@ function serverRows(server: ScriptedServer): string {
         title,
         '',
       ];
-      rows.push(['pane', ...pane, hex('/home/alice')]);
+      const { report = '', doing = 'shell', agent = '', lasting = '', job = '' } = facts[id] ?? {};
+      rows.push(['pane', ...pane, hex('/home/alice'), report, doing, agent, lasting, job]);
     }
     for (const client of clients) rows.push(['client', client.session, client.pid, 0]);
   }
   const extra = (server.extraRows ?? []).map((row) => `${row}\n`).join('');
-  return rows.map((row) => `${row.join('\t')}\n`).join('') + extra;
+  const written =
+    code === 'OK' ? [...sessions.keys()].map((id) => ['activity', id, writtenAt]) : [];
+  const text = (some: typeof rows) => some.map((row) => `${row.join('\t')}\n`).join('');
+  return text(rows) + extra + text(written);
 }

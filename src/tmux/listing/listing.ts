@@ -75,7 +75,7 @@ export class Listing implements Disposable {
       backOff: { firstMs: config.listingBackOffMs, maxMs: config.listingBackOffMaxMs },
     };
     this.#freshness = new Freshness(rules);
-    this.#servers = new ServerCells(memberId, rules);
+    this.#servers = new ServerCells(memberId, { ...rules, idleAfterMs: config.idleAfterMs });
     const status = this.#freshness.statusAt(clock.monotonic(), '');
     this.#view = new ListingView(memberId, status, start, clock, changed);
     this.#doorbell = new Doorbell(clock, () => this.#rung());
@@ -200,8 +200,10 @@ export class Listing implements Disposable {
     const attempt = { started, acts: this.#servers.acts, done };
     this.#attempt = attempt;
     this.#dueAt = started.monotonic + this.#options.config.listingIntervalMs;
-    const { socketDirs } = this.#options.config;
-    const request = this.#servers.request(socketDirs, started.monotonic, this.#pastBackOff);
+    const { socketDirs, agents } = this.#options.config;
+    const names = [...agents.keys()];
+    const everyone = this.#pastBackOff;
+    const request = this.#servers.request(socketDirs, names, started.monotonic, everyone);
     this.#pastBackOff = false;
     this.#viewHoldsUntil = Math.min(
       this.#viewHoldsUntil,
@@ -246,7 +248,15 @@ export class Listing implements Disposable {
   #apply(snapshot: Snapshot, { started, acts }: Attempt): void {
     const { member, columns, directories } = snapshot;
     const ownClientPids = this.#options.ownClientPids();
-    const context = { member, columns, ownClientPids, started, ended: this.#moment() };
+    const agentKinds = this.#options.config.agents;
+    const context = {
+      member,
+      columns,
+      agentKinds,
+      ownClientPids,
+      started,
+      ended: this.#moment(),
+    };
     this.#deadSockets = snapshot.deadSockets;
     const failing = directories.filter(isFailing);
     const [first] = failing;

@@ -51,6 +51,8 @@ export interface ServerRow {
 
 export interface ServerSection extends ServerRow {
   readonly rows: string;
+  /** The rows that differ whenever something is written; the helper puts them last. */
+  readonly written: string;
 }
 
 /** @throws HelperError MALFORMED_ANSWER: these rows are the helper's own words, so nothing is dropped */
@@ -103,6 +105,9 @@ function section(text: string): ServerSection {
   if (lineEnd === -1 || !isHex(pathHex) || !code || version === undefined) {
     throw malformed('server');
   }
+  const rows = text.slice(lineEnd + 1);
+  const written = rows.search(/^(?:activity|output)\t/m);
+  const end = written === -1 ? rows.length : written;
   return {
     pathHex,
     code,
@@ -116,7 +121,8 @@ function section(text: string): ServerSection {
     startedAt: whole(started),
     binaryDeleted: deleted === '1' ? true : deleted === '0' ? false : null,
     version: version || null,
-    rows: text.slice(lineEnd + 1),
+    rows: rows.slice(0, end),
+    written: rows.slice(end),
   };
 }
 

@@ -1,12 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
+import { workingAgents } from '../agent.ts';
 import { formatGeneration } from '../generation.ts';
+import { isIdle, type ListedServer } from '../idle.ts';
 import type { ServerChange } from '../member-tmux.ts';
 import type { Generation, Reason, ServerRef, ServerView, SessionView } from '../model.ts';
 import { isOutdated } from '../tmux-version.ts';
 import { attemptOf, CpuMeter, type Judgement, judge } from './census.ts';
 import { Freshness, type FreshnessRules, type Moment, type Trouble } from './freshness.ts';
+import { noPulse, pulseOf } from './pulse.ts';
 import type { MemberRow, ServerRow, ServerSection } from './rows.ts';
 import {
+  type AgentKinds,
   type ClientRow,
   type Columns,
   fromHex,
@@ -21,19 +25,27 @@ import {
 export interface CellContext {
   readonly member: MemberRow;
   readonly columns: Columns;
+  readonly agentKinds: AgentKinds;
   readonly ownClientPids: ReadonlySet<number>;
   /** Of the attempt. Ages count from its start, pauses from its end. */
   readonly started: Moment;
   readonly ended: Moment;
 }
 
+export interface CellRules extends FreshnessRules {
+  readonly idleAfterMs: number;
+}
+
 interface Rows {
   readonly text: string;
-  readonly sessions: readonly SessionView[];
+  /** Without agents: what they do depends on when one looks. */
+  readonly listed: readonly SessionView[];
   readonly clients: readonly ClientRow[];
   readonly others: readonly ClientRow[];
   readonly dropped: number;
 }
+
+const noRows: Rows = { text: '', listed: [], clients: [], others: [], dropped: 0 };
 
 const emptyProcess = {
   pid: null,
@@ -63,13 +75,17 @@ export class ServerCell {
   #last: Judgement | undefined;
   #judgement: Judgement = { status: 'UNKNOWN', reason: 'NOT_YET_ASKED', detail: null };
   #rows: Rows | undefined;
+  #pulse = noPulse;
   #generation: Generation | null = null;
   #startTime: number | null = null;
   #startedAt: number | null = null;
   #view: ServerView | undefined;
 
-  constructor(ref: ServerRef, rules: FreshnessRules) {
+  readonly #idleAfterMs: number;
+
+  constructor(ref: ServerRef, rules: CellRules) {
     this.ref = ref;
+    this.#idleAfterMs = rules.idleAfterMs;
     this.freshness = new Freshness(rules);
     this.#row = { pathHex: ref.pathHex, code: 'SKIPPED', detail: '', ...emptyProcess };
   }
@@ -83,7 +99,7 @@ export class ServerCell {
   }
 
   apply(section: ServerSection, context: CellContext): void {
-    const { rows, ...row } = section;
+    const { rows, written, ...row } = section;
     // What could not be looked at keeps what was last known of the process.
     const seen = row.pid !== null || row.code === 'EDEAD';
     if (seen) this.#enter(generationOf(row, context.member));
@@ -95,7 +111,7 @@ export class ServerCell {
       row.code === 'EDEAD' ? (this.absentSince ?? context.ended.monotonic) : undefined;
 
     const attempt = attemptOf(row);
-    if (attempt?.asked === 'answered') this.#answered(rows, context);
+    if (attempt?.asked === 'answered') this.#answered(rows, written, context);
     else if (attempt !== undefined) {
       const { reason, detail } = attempt;
       this.freshness.fail(reason, detail, attempt.asked === 'failed' ? context.ended : undefined);
@@ -119,7 +135,7 @@ export class ServerCell {
     if (change.kind === 'ended') {
       this.#enter(null);
       this.#row = { ...none, code: 'EDEAD' };
-      this.#rows = { text: '', sessions: [], clients: [], others: [], dropped: 0 };
+      this.#rows = noRows;
       this.absentSince = now.monotonic;
       this.freshness.succeed(now);
       this.#judgement = { status: 'ABSENT', reason: null, detail: null };
@@ -140,13 +156,15 @@ export class ServerCell {
     this.#startTime = null;
     this.#startedAt = null;
     this.#rows = undefined;
+    this.#pulse = noPulse;
     this.#last = undefined;
     this.freshness.forget();
   }
 
-  #answered(text: string, { columns, ownClientPids, started, ended }: CellContext): void {
+  #answered(text: string, written: string, context: CellContext): void {
+    const { columns, agentKinds, ownClientPids, started, ended } = context;
     if (this.#row.code === 'EDEAD') {
-      this.#rows = { text: '', sessions: [], clients: [], others: [], dropped: 0 };
+      this.#rows = noRows;
       this.freshness.succeed(started);
       return;
     }
@@ -154,7 +172,7 @@ export class ServerCell {
     if (before?.text === text) {
       this.#rows = withOthers(before, ownClientPids);
     } else {
-      const { identity, sessions, clients, dropped } = parseSessionRows(text, columns);
+      const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
       if (identity?.pid !== this.#row.pid) {
         this.freshness.fail('MALFORMED_ANSWER', 'another process answered', ended);
         return;
@@ -165,13 +183,14 @@ export class ServerCell {
       this.#rows = {
         // A copy: a slice would keep the whole answer that it was cut from.
         text: Buffer.from(text).toString(),
-        sessions:
-          before && isDeepStrictEqual(attached, before.sessions) ? before.sessions : attached,
+        listed: before && isDeepStrictEqual(attached, before.listed) ? before.listed : attached,
         clients,
         others,
         dropped,
       };
     }
+    const look = { at: started.wall, serverStartTime: this.#startTime };
+    this.#pulse = pulseOf(written, this.#rows.listed, look, this.#pulse);
     this.freshness.succeed(started, partial(this.#row, this.#rows.dropped));
   }
 
@@ -184,8 +203,9 @@ export class ServerCell {
   ): ServerView {
     const row = this.#row;
     const listing = this.freshness.statusAt(now, this.#view?.listing.version ?? '', overdue);
-    const known = listing.state !== 'UNKNOWN';
-    const view: ServerView = {
+    const rows = listing.state === 'UNKNOWN' ? undefined : this.#rows;
+    const { sessions, agents, activity } = this.#pulse;
+    const listed: ListedServer = {
       ref: this.ref,
       socketPath: fromHex(this.ref.pathHex) ?? '',
       ...this.#judgement,
@@ -199,11 +219,16 @@ export class ServerCell {
       openFiles: row.openFiles,
       openFilesLimit: row.openFilesLimit,
       cpuPercent: this.#cpuPercent,
-      attachedClients: known ? (this.#rows?.others.length ?? null) : null,
+      attachedClients: rows?.others.length ?? null,
+      workingAgents: rows === undefined ? null : workingAgents(rows.listed, agents),
+      activity: rows === undefined ? [] : activity,
       tmuxStartTime: this.#startTime,
       listing,
-      sessions: known ? (this.#rows?.sessions ?? null) : null,
+      sessions: rows === undefined ? null : sessions,
     };
+    // As of the look: since then nobody has seen whether it still is.
+    const idle = isIdle(listed, listing.observedAt ?? new Date(0), this.#idleAfterMs);
+    const view: ServerView = { ...listed, idle };
     this.#view =
       this.#view !== undefined && looksTheSame(this.#view, view)
         ? view
@@ -226,6 +251,8 @@ function looksTheSame(one: ServerView, other: ServerView): boolean {
     one.binaryDeleted === other.binaryDeleted &&
     one.openFilesLimit === other.openFilesLimit &&
     one.attachedClients === other.attachedClients &&
+    one.idle === other.idle &&
+    one.workingAgents === other.workingAgents &&
     one.tmuxStartTime === other.tmuxStartTime &&
     one.listing.state === other.listing.state &&
     one.listing.reason === other.listing.reason &&
@@ -242,7 +269,7 @@ export function generationOf(row: ServerRow, { bootId }: MemberRow): Generation 
 function withOthers(rows: Rows, ownClientPids: ReadonlySet<number>): Rows {
   const others = rows.clients.filter((client) => !ownClientPids.has(client.pid));
   if (others.length === rows.others.length) return rows;
-  return { ...rows, others, sessions: withAttachedClients(rows.sessions, others) };
+  return { ...rows, others, listed: withAttachedClients(rows.listed, others) };
 }
 
 /** Rows that the helper or we had to drop: the rest is shown, and said not to be all. */

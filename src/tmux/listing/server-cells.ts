@@ -1,8 +1,8 @@
 import { type ServerChange, serverKey } from '../member-tmux.ts';
 import type { Reason, ServerRef, ServerView } from '../model.ts';
-import type { FreshnessRules, Moment } from './freshness.ts';
+import type { Moment } from './freshness.ts';
 import type { DirectoryRow, MemberRow, ServerRow, Snapshot } from './rows.ts';
-import { type CellContext, generationOf, ServerCell } from './server-cell.ts';
+import { type CellContext, type CellRules, generationOf, ServerCell } from './server-cell.ts';
 import { snapshotRequest } from './snapshot-request.ts';
 
 /** How long, and how many, servers that ended are still shown. */
@@ -15,12 +15,12 @@ const maxAbsent = 64;
  */
 export class ServerCells {
   readonly #memberId: string;
-  readonly #rules: FreshnessRules;
+  readonly #rules: CellRules;
   readonly #cells = new Map<string, ServerCell>();
   #acts = 0;
   #bootId: string | undefined;
 
-  constructor(memberId: string, rules: FreshnessRules) {
+  constructor(memberId: string, rules: CellRules) {
     this.#memberId = memberId;
     this.#rules = rules;
   }
@@ -31,7 +31,12 @@ export class ServerCells {
   }
 
   /** `everyone`: also those whose pause is not over. */
-  request(directories: readonly string[], now: number, everyone: boolean): string {
+  request(
+    directories: readonly string[],
+    agents: readonly string[],
+    now: number,
+    everyone: boolean,
+  ): string {
     const cells = [...this.#cells.values()].filter((cell) => cell.ref.generation === undefined);
     const absent = cells
       .filter((cell) => cell.absentSince !== undefined && now - cell.absentSince <= absentMs)
@@ -40,6 +45,7 @@ export class ServerCells {
     const skipped = everyone ? [] : cells.filter((cell) => cell.freshness.inBackOff(now));
     return snapshotRequest({
       directories,
+      agents,
       skip: skipped.map((cell) => cell.ref.pathHex),
       extra: [...cells.filter((cell) => !cell.isAbsent), ...absent].map((cell) => cell.ref.pathHex),
     });

@@ -1,5 +1,6 @@
 import { constants } from 'node:os';
-import type { PaneView, SessionView, WindowView } from '../model.ts';
+import { parseReport, type Written } from '../agent.ts';
+import type { Foreground, PaneView, SessionView, WindowView } from '../model.ts';
 import { whole } from './rows.ts';
 
 /**
@@ -13,7 +14,7 @@ import { whole } from './rows.ts';
 export interface SessionRows {
   /** `startTime` is null where an old tmux without sessions does not tell. */
   readonly identity: { readonly pid: number; readonly startTime: number | null } | null;
-  /** In order of id; `attachedClients` is filled in by whoever knows which clients are ours. */
+  /** In order of id; `attachedClients` and agents are filled in by whoever knows of them. */
   readonly sessions: readonly SessionView[];
   readonly clients: readonly ClientRow[];
   readonly dropped: number;
@@ -26,6 +27,8 @@ export interface ClientRow {
 
 /** Names of the columns after the first, by kind. */
 export type Columns = ReadonlyMap<string, readonly string[]>;
+/** The kind of each name that an agent goes by. */
+export type AgentKinds = ReadonlyMap<string, string>;
 type Fields = (name: string) => string;
 
 interface WindowParts extends Omit<WindowView, 'panes'> {
@@ -35,7 +38,11 @@ interface SessionParts extends Omit<SessionView, 'windows'> {
   readonly windows: Map<number, WindowParts>;
 }
 
-export function parseSessionRows(text: string, columns: Columns): SessionRows {
+export function parseSessionRows(
+  text: string,
+  columns: Columns,
+  agentKinds: AgentKinds,
+): SessionRows {
   const places = new Map(
     [...columns].map(([kind, names]) => [kind, new Map(names.map((name, at) => [name, at + 1]))]),
   );
@@ -58,7 +65,7 @@ export function parseSessionRows(text: string, columns: Columns): SessionRows {
     const take = parsers[kind];
     const fits = at !== undefined && take !== undefined && row.length === at.size + 1;
     const field: Fields = (name) => row[at?.get(name) ?? -1] ?? '';
-    if (!fits || !take(field, sessions, clients)) dropped++;
+    if (!fits || !take(field, sessions, clients, agentKinds)) dropped++;
   }
   return { identity, sessions: assembled(sessions), clients, dropped };
 }
@@ -67,7 +74,12 @@ export function parseSessionRows(text: string, columns: Columns): SessionRows {
 const parsers: Readonly<
   Record<
     string,
-    (field: Fields, sessions: Map<number, SessionParts>, clients: ClientRow[]) => boolean
+    (
+      field: Fields,
+      sessions: Map<number, SessionParts>,
+      clients: ClientRow[],
+      agentKinds: AgentKinds,
+    ) => boolean
   >
 > = {
   session(field, sessions) {
@@ -101,7 +113,7 @@ const parsers: Readonly<
     return true;
   },
 
-  pane(field, sessions) {
+  pane(field, sessions, _clients, agentKinds) {
     const [session, window, pane, index] = wholes(field, 'session', 'window', 'id', 'index');
     const [columns, rows] = wholes(field, 'columns', 'rows');
     const owner =
@@ -126,6 +138,9 @@ const parsers: Readonly<
       exitStatus: whole(field('status')),
       exitSignal: signalNumber(field('signal')),
       inMode: field('mode') !== '' && field('mode') !== '0',
+      foreground: foreground(field, agentKinds),
+      report: parseReport(field('report'), field('lasting')),
+      agent: null,
     });
     return true;
   },
@@ -137,6 +152,30 @@ const parsers: Readonly<
     return true;
   },
 };
+
+function foreground(field: Fields, agentKinds: AgentKinds): Foreground | null {
+  const doing = field('doing');
+  if (doing !== 'shell' && doing !== 'program') return null;
+  return {
+    isShell: doing === 'shell',
+    agent: agentKinds.get(field('agent')) ?? null,
+    job: field('job') || null,
+  };
+}
+
+/** The rows that tell when something was last written. */
+export function parseWritten(text: string): Written {
+  const byPane = new Map<number, number>();
+  const byWindow = new Map<number, number>();
+  for (const line of text.split('\n')) {
+    const [kind, id, seconds] = line.split('\t');
+    const [of, at] = [whole(id), whole(seconds)];
+    if (of === null || at === null) continue;
+    if (kind === 'output') byPane.set(of, at);
+    else if (kind === 'activity') byWindow.set(of, at);
+  }
+  return { byPane, byWindow };
+}
 
 function wholes(field: Fields, ...names: readonly string[]): readonly (number | undefined)[] {
   return names.map((name) => whole(field(name)) ?? undefined);

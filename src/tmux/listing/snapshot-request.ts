@@ -6,6 +6,8 @@
 export interface SnapshotRequest {
   /** Absolute, `$UID`, `$USER` and `$HOME` to be replaced by the helper. */
   readonly directories: readonly string[];
+  /** Names of agents to look for in the foreground of panes. */
+  readonly agents: readonly string[];
   /** Hex of the paths not to be asked. */
   readonly skip: readonly string[];
   /** Hex of the paths to look at although no directory may list them. */
@@ -14,12 +16,16 @@ export interface SnapshotRequest {
 
 const lineBytes = 4_096 - 24;
 
-export function snapshotRequest({ directories, skip, extra }: SnapshotRequest): string {
-  const dirs = directories.map((directory) => Buffer.from(directory).toString('hex')).join(',');
-  let line = `snapshot dirs=${dirs}`;
+export function snapshotRequest({ directories, agents, skip, extra }: SnapshotRequest): string {
+  let line = `snapshot dirs=${directories.map(hex).join(',')}`;
+  line += words('agents', agents.map(hex), lineBytes - line.length);
   line += words('skip', skip, lineBytes - line.length);
   line += words('extra', extra, lineBytes - line.length);
   return line;
+}
+
+function hex(text: string): string {
+  return Buffer.from(text).toString('hex');
 }
 
 function words(name: string, values: readonly string[], room: number): string {

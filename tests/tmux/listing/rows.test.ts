@@ -12,6 +12,8 @@ const freeText = fc
   .string({ unit: 'grapheme', maxLength: 30 })
   .map((text) => text.replace(/[\u0000-\u001f\u007f]/g, '?'));
 
+const none = new Map<string, string>();
+
 function framed(rows: string, sequence = 1): Buffer {
   const body = Buffer.from(rows);
   const count = rows.split('\n').length - 1;
@@ -78,7 +80,7 @@ describe('a snapshot', () => {
           ],
         });
         const snapshot = parseSnapshot(text);
-        const parsed = parseSessionRows(snapshot.servers[0]?.rows ?? '', snapshot.columns);
+        const parsed = parseSessionRows(snapshot.servers[0]?.rows ?? '', snapshot.columns, none);
         expect(parsed.dropped).toBe(0);
         expect(parsed.sessions.map(({ name }) => name)).toEqual(names.map(([name]) => name));
         expect(parsed.sessions.map(({ windows }) => windows[0]?.panes[0]?.title)).toEqual(
@@ -99,7 +101,7 @@ describe('a snapshot', () => {
             .filter((text) => text !== '');
           const clean = parseSnapshot(snapshotRows());
           const rows = `${clean.servers[0]?.rows}${lines.map((line) => `pane\t${line}\n`).join('')}`;
-          const parsed = parseSessionRows(rows, clean.columns);
+          const parsed = parseSessionRows(rows, clean.columns, none);
           expect(parsed.sessions.map(({ name }) => name)).toEqual(['main']);
           expect(parsed.dropped).toBe(lines.length);
         },
@@ -120,10 +122,14 @@ describe('a snapshot', () => {
       'session\t0\t1\t0\tmain',
       'window\t0\t3\t5\t0\tlayout\tname',
       'window\t0\t3\t2\t1\tlayout\tname',
-      'pane\t0\t3\t7\t0\t1\t1\t\tKILL\t\t0\t80\t24\t\tsh\t\t\t2f746d70ff',
-      'pane\t0\t3\t7\t0\t1\t1\t\tKILL\t\t0\t80\t24\t\tsh\t\t\t2f746d70ff',
+      'pane\t0\t3\t7\t0\t1\t1\t\tKILL\t\t0\t80\t24\t\tsh\t\t\t2f746d70ff\t\t\t\t\t',
+      'pane\t0\t3\t7\t0\t1\t1\t\tKILL\t\t0\t80\t24\t\tsh\t\t\t2f746d70ff\t\t\t\t\t',
     ];
-    const { sessions, dropped } = parseSessionRows(rows.map((row) => `${row}\n`).join(''), columns);
+    const { sessions, dropped } = parseSessionRows(
+      rows.map((row) => `${row}\n`).join(''),
+      columns,
+      none,
+    );
     expect(dropped).toBe(0);
     expect(sessions[0]?.windows).toMatchObject([{ window: 3, index: 2, active: true }]);
     expect(sessions[0]?.windows[0]?.panes).toMatchObject([

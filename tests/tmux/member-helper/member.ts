@@ -183,6 +183,8 @@ export interface SnapshotServer {
   readonly version: string;
   readonly binary: string;
   readonly rows: readonly (readonly string[])[];
+  /** When something was last written, by `activity WINDOW` and `output PANE`. */
+  readonly last: ReadonlyMap<string, string>;
   of(kind: string): readonly Readonly<Record<string, string>>[];
 }
 export interface Snapshot {
@@ -195,7 +197,10 @@ export interface Snapshot {
 /** Names the fields of the rows by the `fields` rows that came with them. */
 export function readSnapshot(answer: Answer): Snapshot {
   const names = new Map(rowsOf(answer, 'fields').map(([kind, ...rest]) => [kind ?? '', rest]));
-  const servers: (SnapshotServer & { readonly rows: (readonly string[])[] })[] = [];
+  const servers: (SnapshotServer & {
+    readonly rows: (readonly string[])[];
+    readonly last: Map<string, string>;
+  })[] = [];
   for (const row of answer.rows) {
     const [kind, ...fields] = row;
     if (kind === 'server') {
@@ -212,6 +217,7 @@ export function readSnapshot(answer: Answer): Snapshot {
         version: fields[11] ?? '',
         binary: unhex(fields[12]).toString('utf8'),
         rows,
+        last: new Map(),
         of: (wanted) =>
           rows
             .filter(([name]) => name === wanted)
@@ -219,6 +225,8 @@ export function readSnapshot(answer: Answer): Snapshot {
               Object.fromEntries((names.get(wanted) ?? []).map((name, at) => [name, values[at]])),
             ) as Record<string, string>[],
       });
+    } else if (kind === 'activity' || kind === 'output') {
+      servers.at(-1)?.last.set(`${kind} ${fields[0]}`, fields[1] ?? '');
     } else if (kind !== undefined && (names.has(kind) || kind === 'identity')) {
       servers.at(-1)?.rows.push(row);
     }

@@ -1,0 +1,152 @@
+import type {
+  AgentReport,
+  AgentState,
+  AgentView,
+  PaneView,
+  SessionView,
+  WindowView,
+} from './model.ts';
+
+/**
+ * Which agent is in a pane, and what it does. All of it is the member's own word.
+ *
+ * An agent is what runs in the foreground of a pane. What it says of itself (`@agent_state`) counts
+ * more than what others can see, but not against facts: a report is of whoever made it, so it ends
+ * with that program. It is not believed when the pane is back at its shell, when the program in the
+ * foreground began after it, when its time can't be, or, without a time, when the program is none that
+ * is known for an agent.
+ */
+export interface AgentLook {
+  /** When the look began; ms since the epoch. */
+  readonly at: number;
+  /** `#{start_time}` of the server, in seconds. */
+  readonly serverStartTime: number | null;
+  /** When something was last written, by pane and by window; seconds since the epoch. */
+  readonly written: Written;
+}
+
+export interface Written {
+  /** tmux 3.8 alone tells it of panes. */
+  readonly byPane: ReadonlyMap<number, number>;
+  readonly byWindow: ReadonlyMap<number, number>;
+}
+
+/** A working agent draws its spinner all the time: so long after it wrote it still counts as busy. */
+const writingMs = 5_000;
+/** Between the clock of whoever reports and ours lies no more. */
+const skewSeconds = 2;
+
+/** The agents of these panes as of that look, by pane. */
+export function agentsOf(
+  sessions: readonly SessionView[],
+  look: AgentLook,
+): ReadonlyMap<number, AgentView> {
+  const agents = new Map<number, AgentView>();
+  for (const { windows } of sessions) {
+    for (const window of windows) {
+      for (const pane of window.panes) {
+        const agent = mayBeAgent(pane) ? agentOf(pane, window, look) : null;
+        if (agent !== null) agents.set(pane.pane, agent);
+      }
+    }
+  }
+  return agents;
+}
+
+/** The same sessions with these agents in their panes. */
+export function withAgents(
+  sessions: readonly SessionView[],
+  agents: ReadonlyMap<number, AgentView>,
+): readonly SessionView[] {
+  if (agents.size === 0) return sessions;
+  const pane = (view: PaneView): PaneView => ({ ...view, agent: agents.get(view.pane) ?? null });
+  const window = (view: WindowView): WindowView => ({ ...view, panes: view.panes.map(pane) });
+  return sessions.map((session) => ({ ...session, windows: session.windows.map(window) }));
+}
+
+/** Null where some pane may hold an agent that nobody could see. */
+export function workingAgents(
+  sessions: readonly SessionView[],
+  agents: ReadonlyMap<number, AgentView>,
+): number | null {
+  const panes = sessions.flatMap(({ windows }) => windows.flatMap((window) => window.panes));
+  if (panes.some(({ dead, foreground }) => !dead && foreground === null)) return null;
+  return [...agents.values()].filter(({ state }) => state === 'WORKING').length;
+}
+
+function mayBeAgent({ dead, foreground, report, title }: PaneView): boolean {
+  if (dead || foreground?.isShell) return false;
+  return report !== null || foreground?.agent != null || kindInTitle(title) !== null;
+}
+
+function agentOf(pane: PaneView, window: WindowView, look: AgentLook): AgentView | null {
+  const { foreground, report, title, currentCommand } = pane;
+  const named = foreground?.agent ?? null;
+  const kind = named ?? kindInTitle(title);
+  if (report !== null && isBelieved(report, named, look)) {
+    const since = report.at === null ? null : new Date(report.at * 1_000);
+    const { state } = report;
+    return { kind: kind ?? currentCommand ?? 'unknown', state, since, evidence: 'SELF_REPORT' };
+  }
+  if (foreground === null || kind === null) return null;
+  const wrote = lastWritten(pane, window, look.written);
+  const quiet = wrote === null ? null : look.at - wrote * 1_000 > writingMs;
+  const shown = stateInTitle(title);
+  // A spinner that does not turn was left behind.
+  if (shown !== null && !(shown === 'WORKING' && quiet)) {
+    return { kind, state: shown, since: null, evidence: 'TITLE' };
+  }
+  if (quiet === false) return { kind, state: 'WORKING', since: null, evidence: 'OUTPUT' };
+  return { kind, state: 'UNKNOWN', since: null, evidence: named === null ? 'TITLE' : 'PROCESS' };
+}
+
+function isBelieved(
+  { at, isOfProgram }: AgentReport,
+  named: string | null,
+  { at: now, serverStartTime }: AgentLook,
+): boolean {
+  if (at === null) return named !== null;
+  const seconds = Math.floor(now / 1_000);
+  // The options of an earlier life are restored with their values.
+  const inThisLife = serverStartTime === null || at >= serverStartTime - skewSeconds;
+  return at <= seconds + skewSeconds && inThisLife && isOfProgram !== false;
+}
+
+function lastWritten(
+  { pane }: PaneView,
+  { window, panes }: WindowView,
+  { byPane, byWindow }: Written,
+): number | null {
+  return byPane.get(pane) ?? (panes.length === 1 ? (byWindow.get(window) ?? null) : null);
+}
+
+/** Titles that tell which agent set them. */
+function kindInTitle(title: string): string | null {
+  if (/^✳ |^[\u2801-\u28ff✳] Claude Code\b/.test(title)) return 'claude';
+  return /^(?:◇ +Ready|✋ +Action Required|✦ +Working)\b/.test(title) ? 'gemini' : null;
+}
+
+/** Spinners of braille dots are common; the rest are one agent's own signs. */
+function stateInTitle(title: string): AgentState | null {
+  if (/^(?:[\u2801-\u28ff]|✦ +Working)/.test(title)) return 'WORKING';
+  if (/^✋ +Action Required/.test(title)) return 'WAITING';
+  return /^◇ +Ready/.test(title) ? 'IDLE' : null;
+}
+
+/** `working:1767225600`, `waiting`, … as tools write it; anything else is no report. */
+export function parseReport(text: string, lasting: string): AgentReport | null {
+  const match = /^(working|waiting|idle)(?::(\d{1,12}))?$/.exec(text);
+  const state = match && reportStates[match[1] ?? ''];
+  if (!state) return null;
+  return {
+    state,
+    at: match[2] === undefined ? null : Number(match[2]),
+    isOfProgram: lasting === '' ? null : lasting === '1',
+  };
+}
+
+const reportStates: Readonly<Record<string, AgentState>> = {
+  working: 'WORKING',
+  waiting: 'WAITING',
+  idle: 'IDLE',
+};
