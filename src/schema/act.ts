@@ -1,7 +1,9 @@
 import type { InputFieldBuilder, ObjectFieldBuilder } from '@pothos/core';
 import type { AuditEventNode } from '../resolvers/audit-event.ts';
+import type { ServerAct } from '../resolvers/server-act.ts';
 import { AuditEvent } from './audit.ts';
 import type { builder } from './builder.ts';
+import { idArgument } from './global-ids.ts';
 
 /** What the inputs and payloads of all acts share. */
 
@@ -46,5 +48,25 @@ export function recordFields(
       description: 'False: it was done, but its outcome could not be written (yet).',
       resolve: ({ auditEvent }) => auditEvent !== null,
     }),
+  };
+}
+
+interface ServerActInput {
+  readonly tmuxServerId: string | number;
+  readonly expectedGeneration: string;
+  readonly idempotencyKey: string;
+  readonly reason?: string | null | undefined;
+  readonly password?: string | null | undefined;
+}
+
+/** @throws RequestError (BAD_USER_INPUT) */
+export function serverActArgument(input: ServerActInput): ServerAct {
+  const { tmuxServerId, expectedGeneration, idempotencyKey, reason, password } = input;
+  return {
+    server: idArgument('TmuxServer', 'input.tmuxServerId', `${tmuxServerId}`).ref,
+    expectedGeneration,
+    idempotencyKey,
+    reason,
+    password,
   };
 }

@@ -11,6 +11,7 @@ import './listing-changed.ts';
 import './pane-output.ts';
 import './audit.ts';
 import './restart.ts';
+import './repair.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

@@ -15,6 +15,7 @@ import {
   reasonDescription,
   recordFields,
   repeatDescription,
+  serverActArgument,
   serverActFields,
 } from './act.ts';
 import { Survivor } from './audit.ts';
@@ -155,11 +156,7 @@ builder.mutationFields((t) => ({
     },
     resolve: (_, { input }, context) =>
       restartTmuxServer(context, {
-        server: idArgument('TmuxServer', 'input.tmuxServerId', input.tmuxServerId).ref,
-        expectedGeneration: input.expectedGeneration,
-        idempotencyKey: input.idempotencyKey,
-        reason: input.reason,
-        password: input.password,
+        ...serverActArgument(input),
         continueStopped: input.continueStopped ?? false,
         force: input.force ?? false,
         restore: input.restore ?? 'LAYOUT',

@@ -122,6 +122,7 @@ export class Reads {
       capture: elsewhere((pane, lines, signal) => fleet.capture(pane, lines, signal)),
       prepareRestartServer: elsewhere((request) => fleet.prepareRestartServer(request)),
       prepareRestartPane: elsewhere((request) => fleet.prepareRestartPane(request)),
+      prepareRepairServer: elsewhere((request) => fleet.prepareRepairServer(request)),
       look: elsewhere((server) => fleet.look(server)),
       problems: elsewhere(() => fleet.problems()),
       figures: elsewhere(() => fleet.figures()),

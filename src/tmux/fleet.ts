@@ -24,6 +24,8 @@ import type {
   PaneRef,
   PreparedAct,
   Problem,
+  RepairServerRequest,
+  RepairServerResult,
   RestartPaneRequest,
   RestartPaneResult,
   RestartServerRequest,
@@ -33,6 +35,7 @@ import type {
 } from './model.ts';
 import { PaneOutputs } from './output/pane-output.ts';
 import { problemsOf } from './problems.ts';
+import { prepareRepairServer } from './repair/repair-server.ts';
 import { prepareRestartPane } from './restart/restart-pane.ts';
 import { prepareRestartServer } from './restart/restart-server.ts';
 import { lookAtServer } from './restart/server-state.ts';
@@ -155,6 +158,12 @@ export class LocalFleet implements Fleet {
 
   async prepareRestartPane(request: RestartPaneRequest): Promise<PreparedAct<RestartPaneResult>> {
     return await prepareRestartPane(this.#adapter(request.pane.memberId), request);
+  }
+
+  async prepareRepairServer(
+    request: RepairServerRequest,
+  ): Promise<PreparedAct<RepairServerResult>> {
+    return await prepareRepairServer(this.#adapter(request.server.memberId), request);
   }
 
   async look(server: ServerRef): Promise<ServerState> {

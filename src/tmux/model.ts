@@ -320,6 +320,19 @@ export interface RestartServerResult {
   readonly survivors: readonly Survivor[];
   readonly notRestored: readonly NotRestored[];
 }
+export const repairs = ['RAISE_DESCRIPTOR_LIMIT', 'RECREATE_SOCKET', 'CONTINUE_STOPPED'] as const;
+export type Repair = (typeof repairs)[number];
+export interface RepairServerRequest {
+  readonly server: ServerRef;
+  readonly expectedGeneration: Generation;
+  readonly repair: Repair;
+  readonly operationId: string;
+}
+export interface RepairServerResult {
+  readonly after: ServerState;
+  /** It was sent, and the server ended meanwhile, or when it ran again. */
+  readonly ended: boolean;
+}
 export interface RestartPaneRequest {
   readonly pane: PaneRef;
   readonly operationId: string;
@@ -393,6 +406,11 @@ export interface Fleet extends AsyncDisposable {
   prepareRestartServer(request: RestartServerRequest): Promise<PreparedAct<RestartServerResult>>;
   /** Waits for the server's lock. @throws as above, and WorkingDirectoryMissingError */
   prepareRestartPane(request: RestartPaneRequest): Promise<PreparedAct<RestartPaneResult>>;
+  /**
+   * Lasts until the repair is seen, or 10 s.
+   * @throws as `prepareRestartServer`; UnsupportedError also where there is nothing to repair
+   */
+  prepareRepairServer(request: RepairServerRequest): Promise<PreparedAct<RepairServerResult>>;
   /** Where a server is now, looked at for the reconciliation at start. Asks. */
   look(server: ServerRef): Promise<ServerState>;
   problems(): readonly Problem[];

@@ -10,6 +10,7 @@ import { OperationInProgressError } from '../../src/tmux/errors.ts';
 import type {
   Fleet,
   PreparedAct,
+  RepairServerResult,
   RestartPaneResult,
   RestartServerRequest,
   RestartServerResult,
@@ -67,6 +68,7 @@ export class ScriptedFleet implements Fleet {
     after: state(),
     survivors: [],
   });
+  runRepair: () => Promise<RepairServerResult> = async () => ({ after: state(), ended: false });
   now: ServerState | Error = state();
 
   async prepareRestartServer(
@@ -77,6 +79,10 @@ export class ScriptedFleet implements Fleet {
 
   async prepareRestartPane(request: Parameters<Fleet['prepareRestartPane']>[0]) {
     return await this.#prepared(request.pane, request.operationId, () => this.runPane());
+  }
+
+  async prepareRepairServer(request: Parameters<Fleet['prepareRepairServer']>[0]) {
+    return await this.#prepared(request.server, request.operationId, () => this.runRepair());
   }
 
   async #prepared<Result>(

@@ -8,16 +8,18 @@ type Run = (file: string, parameters: readonly string[]) => PromiseLike<unknown>
 /**
  * Leaves a process no descriptor more than it has: its soft limit becomes the lowest number that is
  * free. Of several looks the lowest counts, for a client that has just left may still be held.
+ *
+ * With `spare: 2` a tmux up to 3.5 accepts one client more, can do nothing for it, and spins.
  */
 export async function leaveNoDescriptor(
   pid: number,
-  { hard, run = execa }: { hard?: number; run?: Run } = {},
+  { hard, spare = 0, run = execa }: { hard?: number; spare?: number; run?: Run } = {},
 ): Promise<void> {
   let lowest = Number.POSITIVE_INFINITY;
   for (let look = 0; look < 5; look++) {
     const used = new Set(await readdir(`/proc/${pid}/fd`));
     let free = 0;
-    while (used.has(String(free))) free++;
+    for (let left = spare; used.has(String(free)) || left-- > 0; ) free++;
     lowest = Math.min(lowest, free);
     await wait(50);
   }

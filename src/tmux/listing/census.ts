@@ -42,7 +42,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
   EGONE: none('UNKNOWN', 'HELPER_FAILED', 'it ended while it was looked at'),
   EPATHLONG: none('UNKNOWN', 'PATH_TOO_LONG', 'the socket path is over 107 bytes'),
   ELOST: none('RUNNING', 'SOCKET_LOST', 'the process lives, its socket file is gone'),
-  ETAKEN: none('RUNNING', 'PATH_TAKEN', 'the process lives, another one listens on its path'),
+  ETAKEN: none('RUNNING', 'PATH_TAKEN', 'the process lives, another server has its path'),
 };
 
 function absent(): Meaning {

@@ -22,6 +22,7 @@ import type {
 import { lookAgain, unknownServer } from './look-again.ts';
 import { serverLabel, stateOf } from './server-state.ts';
 import { type ProcessId, survivorsAmong } from './survivors.ts';
+import { underLock } from './under-lock.ts';
 import { workingDirectory } from './working-directory.ts';
 
 /**
@@ -44,7 +45,7 @@ export async function prepareRestartPane(
   // An id of another life is refused at once, whatever is going on there.
   refuseKnownStale(tmux, pane);
   const held = await acquireWithin(tmux, serverKey({ pathHex: pane.pathHex }), lockMs);
-  try {
+  return await underLock(held, async () => {
     const server = await lookAgain(
       tmux,
       { memberId: pane.memberId, pathHex: pane.pathHex },
@@ -58,12 +59,8 @@ export async function prepareRestartPane(
       before: stateOf(server),
       targetLabel: `${serverLabel(server)} ${paneLabel(located)}`,
       run: () => respawn(tmux, pane, located, { directory, processes }),
-      [Symbol.dispose]: () => held[Symbol.dispose](),
     };
-  } catch (error) {
-    held[Symbol.dispose]();
-    throw error;
-  }
+  });
 }
 
 /** A restart of the server ends within this. */

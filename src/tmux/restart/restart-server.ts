@@ -10,8 +10,9 @@ import type {
 import { type Ended, endServer } from './end-server.ts';
 import { lookAgain } from './look-again.ts';
 import { askDescription, checkCommands, type Restoration, restorationOf } from './restoration.ts';
-import { serverLabel, stateOf } from './server-state.ts';
+import { isOutOfDescriptors, serverLabel, stateOf } from './server-state.ts';
 import { startServer } from './start-server.ts';
+import { underLock } from './under-lock.ts';
 
 /**
  * A server ended and started again with what it held.
@@ -29,7 +30,7 @@ export async function prepareRestartServer(
   request: RestartServerRequest,
 ): Promise<PreparedAct<RestartServerResult>> {
   const held = await tmux.locks.acquireAlone(serverKey(request.server), request.operationId);
-  try {
+  return await underLock(held, async () => {
     const server = await lookAgain(tmux, request.server, request.expectedGeneration);
     refuseUnreachable(server, request);
     checkCommands(server, request);
@@ -39,12 +40,8 @@ export async function prepareRestartServer(
       before: stateOf(server),
       targetLabel: serverLabel(server),
       run: () => restart(tmux, server, request, installed, restoration),
-      [Symbol.dispose]: () => held[Symbol.dispose](),
     };
-  } catch (error) {
-    held[Symbol.dispose]();
-    throw error;
-  }
+  });
 }
 
 function refuseUnreachable(server: ServerView, request: RestartServerRequest): void {
@@ -166,10 +163,4 @@ async function restorationAfterRescue(
     );
   }
   return restorationOf(server, described, request, installed);
-}
-
-function isOutOfDescriptors(server: ServerView): boolean {
-  if (server.reason === 'DESCRIPTORS_EXHAUSTED') return true;
-  const { openFiles, openFilesLimit } = server;
-  return openFiles !== null && openFilesLimit !== null && openFiles >= openFilesLimit - 2;
 }

@@ -35,3 +35,9 @@ export function wasLookedAt({ servers, status }: MemberListing, since: number): 
 export function serverLabel(server: ServerView): string {
   return escapeText(server.socketPath).slice(0, 300);
 }
+
+export function isOutOfDescriptors(server: ServerView): boolean {
+  if (server.reason === 'DESCRIPTORS_EXHAUSTED') return true;
+  const { openFiles, openFilesLimit } = server;
+  return openFiles !== null && openFilesLimit !== null && openFiles >= openFilesLimit - 2;
+}

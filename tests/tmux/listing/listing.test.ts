@@ -618,7 +618,7 @@ describe('a server', () => {
       snapshotRows({
         servers: [
           { pid: 999, ticks: '888', sessions: ['new'] },
-          { code: 'ETAKEN', detail: 'another process listens on its path' },
+          { code: 'ETAKEN', detail: 'another server has its path' },
         ],
       });
     const { servers } = await world.listing.refresh();

@@ -149,13 +149,19 @@ describe('the helper', () => {
       expect((await act(`signal pid=${server.pid} ticks=1 signal=kill`)).failure?.[0]).toBe(
         'EGONE',
       );
-      expect((await act(`signal ${identity(server)} signal=usr1`)).rows).toEqual([['sent']]);
-      await eventually(() => stat(server.socket).catch(() => undefined), 'the socket is back');
-      const [[soft, hard] = []] = rowsOf(
-        await act(`rescue ${identity(server)} limit=200`),
-        'limit',
-      );
-      expect([soft, Number(hard) >= 200]).toEqual(['200', true]);
+      const recreate = `recreate-socket socket=${hex(server.socket)} ${identity(server)}`;
+      expect((await act(recreate)).rows).toEqual([['recreated', '1']]);
+      expect((await act(recreate)).failure?.[0]).toBe('EBUSY');
+      const limits = async () =>
+        rowsOf(await ask(`limits ${identity(server)}`), 'limit').map((row) => row.map(Number))[0];
+      const raise = (to: number) => act(`rescue ${identity(server)} limit=${to}`);
+      await member.run('prlimit', ['--pid', String(server.pid), '--nofile=100:300']);
+      expect(await limits()).toEqual([100, 300]);
+      expect((await raise(200)).rows).toEqual([['limit', '200', '300']]);
+      // Not beyond the hard limit, and never down: somebody may have raised it meanwhile.
+      expect((await raise(400)).rows).toEqual([['limit', '300', '300']]);
+      await raise(200);
+      expect(await limits()).toEqual([300, 300]);
       expect((await member.snapshot()).server(server.socket)).toMatchObject({
         code: 'OK',
         pid: String(server.pid),
