@@ -173,15 +173,18 @@ function visible(to: AuditVisibility | null): SQL | undefined {
 }
 
 /**
- * What somebody else wrote into the JSON columns is not trusted to have the shape that we write. It
- * is not shown, and the fact that stands in its place makes the row one whose hash is wrong.
+ * What somebody else wrote into the JSON columns is not trusted to have the shape that we write, nor
+ * is a moment to be one that a calendar has. It is not shown, and the fact that stands in its place
+ * makes the row one whose hash is wrong.
  */
 function sealedRow(stored: Stored): SealedRow {
   const { code, before, after, survivors, facts } = stored;
   const columns = storedColumns.safeParse({ code, before, after, survivors, facts });
+  const isMoment = !Number.isNaN(stored.at.getTime());
   return {
     ...stored,
-    ...(columns.data ?? unreadable),
+    ...(isMoment && columns.success ? columns.data : unreadable),
+    at: isMoment ? stored.at : new Date(0),
     previous: stored.previous.toString('hex'),
     hash: stored.hash.toString('hex'),
   };

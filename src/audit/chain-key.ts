@@ -39,7 +39,14 @@ export function sameHash(a: string, b: string): boolean {
 /** The name of this instance's chain, made at its first start. */
 export async function readInstanceId(stateDir: string): Promise<string> {
   const path = join(stateDir, 'instance-id');
-  const text = (await readOrCreate(path, () => `${randomUUID()}\n`)).trim();
+  await createOnce(path, () => `${randomUUID()}\n`);
+  return await existingInstanceId(stateDir);
+}
+
+/** The same where it was made before. @throws AuditKeyError, also where it was not */
+export async function existingInstanceId(stateDir: string): Promise<string> {
+  const path = join(stateDir, 'instance-id');
+  const text = (await readPrivate(path)).trim();
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text))
     throw new AuditKeyError(
       `${path} does not hold a UUID. Put the copy from a backup back; a new name would begin another audit chain.`,
@@ -48,11 +55,16 @@ export async function readInstanceId(stateDir: string): Promise<string> {
 }
 
 export async function readChainKeys(stateDir: string): Promise<ChainKeys> {
-  const path = join(stateDir, 'audit.key');
-  const text = await readOrCreate(path, () => {
+  await createOnce(join(stateDir, 'audit.key'), () => {
     return `${randomBytes(4).toString('hex')} ${randomBytes(32).toString('hex')}\n`;
   });
-  return parseChainKeys(text, path);
+  return await existingChainKeys(stateDir);
+}
+
+/** The same where they were made before. @throws AuditKeyError, also where they were not */
+export async function existingChainKeys(stateDir: string): Promise<ChainKeys> {
+  const path = join(stateDir, 'audit.key');
+  return parseChainKeys(await readPrivate(path), path);
 }
 
 export function parseChainKeys(text: string, path = 'audit.key'): ChainKeys {
@@ -78,24 +90,32 @@ export function parseChainKeys(text: string, path = 'audit.key'): ChainKeys {
   };
 }
 
-/**
- * The file's text; made when there is none, under its name only once it is whole. Refuses one that
- * others can read: what it protects would be worth nothing.
- */
-async function readOrCreate(path: string, first: () => string): Promise<string> {
+/** Makes the file where there is none, under its name only once it is whole. */
+async function createOnce(path: string, first: () => string): Promise<void> {
   const directory = dirname(path);
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  if ((await lstat(path).catch(() => undefined)) === undefined) {
-    const whole = `${path}.${randomUUID()}`;
-    await writeFile(whole, first(), { mode: 0o600, flag: 'wx', flush: true });
-    // A second process at the same moment: the first name stands, and both read it.
-    await link(whole, path).catch((error: unknown) => {
-      if (!isSystemError(error, 'EEXIST')) throw error;
-    });
-    await unlink(whole);
-    await syncDirectory(directory);
-  }
-  await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  if ((await lstat(path).catch(() => undefined)) !== undefined) return;
+  const whole = `${path}.${randomUUID()}`;
+  await writeFile(whole, first(), { mode: 0o600, flag: 'wx', flush: true });
+  // A second process at the same moment: the first name stands, and both read it.
+  await link(whole, path).catch((error: unknown) => {
+    if (!isSystemError(error, 'EEXIST')) throw error;
+  });
+  await unlink(whole);
+  await syncDirectory(directory);
+}
+
+/** Refuses a file that others can read: what it protects would be worth nothing. */
+async function readPrivate(path: string): Promise<string> {
+  await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(
+    (cause: unknown) => {
+      if (!isSystemError(cause, 'ENOENT')) throw cause;
+      throw new AuditKeyError(
+        `There is no ${path}: no service has run with this state directory. Set MUXWARDEN_STATE_DIR, or put the file back from a backup.`,
+        { cause },
+      );
+    },
+  );
   const status = await file.stat();
   if (!status.isFile() || (status.mode & 0o077) !== 0 || status.uid !== process.geteuid?.())
     throw new AuditKeyError(

@@ -1,6 +1,7 @@
 import { open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { jsonText } from '../json-text.ts';
 import { type ChainKeys, isSystemError, sameHash, syncDirectory } from './chain-key.ts';
 
 /**
@@ -26,17 +27,20 @@ const file = z.strictObject({
 
 export async function writeHead(stateDir: string, keys: ChainKeys, head: ChainHead): Promise<void> {
   const directory = join(stateDir, 'audit');
-  const { chain, sequence, hash } = head;
-  const said = { chain, sequence, hash, at: head.at.toISOString(), keyId: keys.current };
-  const mac = keys.mac(keys.current, JSON.stringify(said));
   const next = join(directory, 'head.json.next');
   {
     await using handle = await open(next, 'w', 0o600);
-    await handle.writeFile(`${JSON.stringify({ ...said, mac })}\n`);
+    await handle.writeFile(`${headLine(keys, head)}\n`);
     await handle.sync();
   }
   await rename(next, join(directory, 'head.json'));
   await syncDirectory(directory);
+}
+
+/** The sealed text of a head, without LF. */
+export function headLine(keys: ChainKeys, { chain, sequence, hash, at }: ChainHead): string {
+  const said = { chain, sequence, hash, at: at.toISOString(), keyId: keys.current };
+  return JSON.stringify({ ...said, mac: keys.mac(keys.current, JSON.stringify(said)) });
 }
 
 /** All heads that were noted: the present one, and those that were kept because they did not fit. */
@@ -53,12 +57,22 @@ export async function readHeads(
   const damaged: string[] = [];
   for (const name of names.filter((each) => /^head(-\d+)?\.json$/.test(each)).sort()) {
     const path = join(directory, name);
-    const head = parseHead(await readFile(path, 'utf8'), keys);
+    const head = parseHead((await readFile(path, 'utf8')).replace(/\n$/, ''), keys);
     if (head) heads.push(head);
     else damaged.push(path);
   }
   return { heads, damaged };
 }
+
+/** The head in a line of the log of the service, or of head.json, taken as it is. */
+export function loggedHead(line: string): ChainHead | undefined {
+  const { data } = logged.safeParse(line);
+  return data && { ...data, at: new Date(data.at) };
+}
+
+const logged = jsonText.pipe(
+  file.pick({ chain: true, sequence: true, hash: true, at: true }).strip(),
+);
 
 /** Keeps a head that contradicts the chain, so that the next one does not replace the evidence. */
 export async function keepHead(stateDir: string): Promise<void> {
@@ -67,7 +81,8 @@ export async function keepHead(stateDir: string): Promise<void> {
   await syncDirectory(directory);
 }
 
-function parseHead(text: string, keys: ChainKeys): ChainHead | undefined {
+/** The head that `headLine` wrote, by one of the keys; undefined for any other text. */
+export function parseHead(text: string, keys: ChainKeys): ChainHead | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -75,7 +90,7 @@ function parseHead(text: string, keys: ChainKeys): ChainHead | undefined {
     return undefined;
   }
   const { data } = file.safeParse(value);
-  if (data === undefined) return undefined;
+  if (data === undefined || JSON.stringify(data) !== text) return undefined;
   const { mac, ...said } = data;
   const right = keys.mac(said.keyId, JSON.stringify(said));
   if (right === undefined || !sameHash(right, mac)) return undefined;

@@ -14,6 +14,7 @@ export const auditActions = [
   'DELETE_MEMBER',
   'PROVISION_MEMBER',
   'RESTART_SERVICE',
+  'EXPORT_AUDIT_LOG',
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 export const auditPhases = ['INTENT', 'OUTCOME'] as const;

@@ -24,6 +24,10 @@ const commands: Readonly<Record<string, { summary: string; load(): Promise<Comma
     summary: 'make, list, revoke API keys',
     load: async () => (await import('./keys.ts')).keys,
   },
+  audit: {
+    summary: 'check the audit log, write it out',
+    load: async () => (await import('./audit.ts')).audit,
+  },
   doctor: {
     summary: 'check what the service needs',
     load: async () => (await import('./doctor.ts')).doctor,

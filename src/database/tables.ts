@@ -44,6 +44,7 @@ export const auditAction = pgEnum('audit_action', [
   'DELETE_MEMBER',
   'PROVISION_MEMBER',
   'RESTART_SERVICE',
+  'EXPORT_AUDIT_LOG',
 ]);
 
 const moment = (name: string) =>

@@ -51,6 +51,7 @@ const actions: Record<Action, { description: string }> = {
   DELETE_MEMBER: { description: 'A member was removed.' },
   PROVISION_MEMBER: { description: 'An account was set up on the machine.' },
   RESTART_SERVICE: { description: 'This service was restarted.' },
+  EXPORT_AUDIT_LOG: { description: 'The audit log was written out by a command.' },
 };
 export const AuditAction = builder.enumType('AuditAction', {
   description: 'What was done, or tried.',

@@ -1,143 +1,414 @@
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { insertRows, rowsOfChain } from '../../src/audit/audit-table.ts';
-import { readChainKeys, readInstanceId } from '../../src/audit/chain-key.ts';
-import { readHeads } from '../../src/audit/head.ts';
+import { insertRows } from '../../src/audit/audit-table.ts';
+import { type ChainKeys, genesis, parseChainKeys, seal } from '../../src/audit/chain-key.ts';
+import { headLine } from '../../src/audit/head.ts';
+import { type ChainFiles, chainFiles, inspect, writeExport } from '../../src/audit/inspection.ts';
+import { parseJournalLine } from '../../src/audit/journal-line.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
-import type { SealedRow } from '../../src/audit/row.ts';
-import { compare, journalRows, verify } from '../../src/audit/verify.ts';
+import { journalLine, type SealedRow } from '../../src/audit/row.ts';
+import { tableRows } from '../../src/audit/sources.ts';
+import { compare, type Finding, verify } from '../../src/audit/verify.ts';
 import { entry, keptLog } from '../support/audit.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { firstBadRow } from '../support/second-verifier.ts';
 
-/** A forger who owns database and files, but not the key. */
-describe('what a forger changes', () => {
+/**
+ * A forger who owns database and files, but not the key. Each forged log is refused by both
+ * verifiers, for its own reason, and both name the first bad row.
+ */
+
+const count = 20;
+const of = ({ kind, sequence }: Finding) => `${kind} ${sequence}`;
+const text = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('');
+const fill = (index: number) =>
+  entry({
+    message: `row ${index}: räksmörgås 世 🙂 / \ufffd`,
+    targetLabel: 'alice: "default"',
+    before: { generation: 'g', pid: 7, version: '3.3a', status: 'RUNNING', sessionCount: 2 },
+    facts: { apple: 1, zebra: true },
+  });
+
+describe('a forged log', () => {
   let test: TestDatabase;
-  const count = 20;
-  let journal: string;
+  let files: ChainFiles;
+  let keyFile: string;
   let original: string;
+  let headFile: string;
+  const headPath = () => join(test.config.stateDir, 'audit/head.json');
   beforeAll(async () => {
     test = await openTestDatabase('embedded');
-    await using audit = await openAudit(test.config.stateDir, test.database, keptLog());
-    for (let index = 1; index <= count; index++)
-      await audit.append(entry({ message: `row ${index}` }));
-    journal = join(test.config.stateDir, 'audit/journal.jsonl');
-    original = await readFile(journal, 'utf8');
+    {
+      await using audit = await openAudit(test.config.stateDir, test.database, keptLog());
+      for (let index = 1; index <= count; index++) await audit.append(fill(index));
+    }
+    files = (await chainFiles(test.config.stateDir))[0] ?? expect.fail();
+    keyFile = await readFile(join(test.config.stateDir, 'audit.key'), 'utf8');
+    original = await readFile(files.journal, 'utf8');
+    headFile = await readFile(headPath(), 'utf8');
   });
   afterAll(() => test[Symbol.asyncDispose]());
 
-  const check = async (source: Parameters<typeof verify>[0]) => {
-    const keys = await readChainKeys(test.config.stateDir);
-    const { heads } = await readHeads(test.config.stateDir, keys);
-    const { findings } = await verify(source, keys, heads);
-    return findings.map(({ kind, sequence }) => `${kind} ${sequence}`);
-  };
-  const table = async () => {
-    const chain = await readInstanceId(test.config.stateDir);
-    return await rowsOfChain(test.database.drizzle, { chain, after: 0 }, 1_000);
-  };
-  async function* each(rows: readonly SealedRow[]): AsyncGenerator<SealedRow> {
-    yield* rows;
-  }
-
   const lines = () => original.split('\n').slice(0, -1);
-  const changes: readonly (readonly [string, (lines: string[]) => string[], string])[] = [
-    ['changed', (all) => all.with(4, (all[4] ?? '').replace('row 5', 'row X')), 'CHANGED 5'],
-    ['deleted', (all) => all.toSpliced(4, 1), 'MISSING 6'],
+  const rows = () => lines().map((line) => parseJournalLine(line) ?? expect.fail(line));
+  const noted = () => [{ ...(JSON.parse(headFile) as { sequence: number; hash: string }) }];
+  const ours = async (withTable = false) => {
+    const queries = withTable ? test.database.drizzle : undefined;
+    const places = await inspect(files, queries);
+    return places.map(({ findings }) => findings.map(of));
+  };
+  const second = (forged: Buffer, heads = noted()) =>
+    firstBadRow(forged, keyFile, files.chain, heads);
+  /** The rows from that one on, sealed again one after the other, as who has that key would do. */
+  const resealed = (keys: ChainKeys, from: number, change: Partial<SealedRow> = {}) => {
+    const all = rows();
+    let previous = all[from - 2]?.hash ?? genesis;
+    return all.map((row, index) => {
+      if (index + 1 < from) return journalLine(row);
+      const made = seal(keys, { ...row, ...change, keyId: keys.current, previous });
+      previous = made.hash;
+      return journalLine(made);
+    });
+  };
+
+  /** On row 5, or on all lines: what the forger does, what we say, what the second verifier says. */
+  type Forged = readonly [string, (all: string[]) => string[] | Buffer, string, string];
+  const five =
+    (from: string | RegExp, to: string) =>
+    (all: string[]): string[] => {
+      const line = (all[4] ?? '').replace(from, to);
+      expect(line).not.toBe(all[4]);
+      return all.with(4, line);
+    };
+  const forgeries: readonly Forged[] = [
+    ['a text changed', five('row 5', 'row X'), 'CHANGED 5', '5 changed'],
+    ['an outcome changed', five('"SUCCEEDED"', '"FAILED"'), 'CHANGED 5', '5 changed'],
+    ['a time moved', five(/"at":"20../, '"at":"2019'), 'CHANGED 5', '5 changed'],
+    ['a number changed', five('"pid":7', '"pid":8'), 'CHANGED 5', '5 changed'],
+    ['a fact changed', five('"zebra":true', '"zebra":false'), 'CHANGED 5', '5 changed'],
+    ['a null filled in', five('"code":null', '"code":"ESTALE"'), 'CHANGED 5', '5 changed'],
+    ['the hash changed', five(/"hash":".{4}/, '"hash":"0000'), 'CHANGED 5', '5 changed'],
     [
-      'inserted',
+      'another row before it',
+      five(/"previous":".{64}/, `"previous":"${genesis}`),
+      'CHANGED 5',
+      '5 changed',
+    ],
+    ['a composed letter taken apart', five('räk', 'ra\u0308k'), 'CHANGED 5', '5 changed'],
+    ['a field left out', five('"code":null,', ''), 'DAMAGED 5', '5 changed'],
+    ['a field added', five('"code":null,', '"code":null,"more":1,'), 'DAMAGED 5', '5 changed'],
+    [
+      'a hash in capitals',
+      five(/"hash":"(.*)"\}$/, '"hash":"ABCDEF"}'),
+      'DAMAGED 5',
+      '5 unreadable',
+    ],
+    ['a letter as an escape', five('row 5', '\\u0072ow 5'), 'REWRITTEN 5', '5 changed'],
+    ['a surrogate pair as escapes', five('🙂', '\\ud83d\\ude42'), 'REWRITTEN 5', '5 changed'],
+    ['a slash as an escape', five(' / ', ' \\/ '), 'REWRITTEN 5', '5 changed'],
+    ['a number as a decimal', five('"pid":7', '"pid":7.0'), 'REWRITTEN 5', '5 changed'],
+    [
+      'a number with an exponent',
+      five('"sequence":5', '"sequence":5e0'),
+      'REWRITTEN 5',
+      '5 unreadable',
+    ],
+    ['a time with more digits', five(/("at":"[^"]+)Z"/, '$1000Z"'), 'REWRITTEN 5', '5 changed'],
+    ['a space between', five('"phase":', '"phase": '), 'REWRITTEN 5', '5 changed'],
+    ['a space at the end', five(/$/, ' '), 'REWRITTEN 5', '5 unreadable'],
+    [
+      'its fields in another order',
+      five('"code":null,"statedReason":null', '"statedReason":null,"code":null'),
+      'REWRITTEN 5',
+      '5 changed',
+    ],
+    [
+      'its facts in another order',
+      five('"apple":1,"zebra":true', '"zebra":true,"apple":1'),
+      'REWRITTEN 5',
+      '5 changed',
+    ],
+    [
+      'a field twice',
+      five('"code":null', '"code":"ESTALE","code":null'),
+      'REWRITTEN 5',
+      '5 changed',
+    ],
+    [
+      'lines that end in CR LF',
+      (all) => all.map((line) => `${line}\r`),
+      'REWRITTEN 1',
+      '1 unreadable',
+    ],
+    ['a byte order mark', (all) => all.with(0, `\ufeff${all[0]}`), 'DAMAGED 1', '1 unreadable'],
+    [
+      'a byte that is no UTF-8, read as the letter that stood there',
+      (all) => latin(text(all), '\xef\xbf\xbd', '\xff'),
+      'DAMAGED 1',
+      '1 changed',
+    ],
+    ['something that is no row', (all) => all.with(4, 'no row'), 'DAMAGED 5', '5 unreadable'],
+    ['an empty line', (all) => all.toSpliced(4, 0, ''), 'DAMAGED 5', '5 unreadable'],
+    [
+      'a line without an end',
+      (all) => all.with(4, 'x'.repeat(5 << 20)),
+      'DAMAGED 5',
+      '5 unreadable',
+    ],
+    ['a row deleted', (all) => all.toSpliced(4, 1), 'MISSING 6', '6 after a gap'],
+    [
+      'a row inserted',
       (all) => all.toSpliced(4, 0, (all[4] ?? '').replace('row 5', 'row Y')),
       'CHANGED 5',
+      '5 changed',
     ],
-    ['repeated', (all) => all.toSpliced(5, 0, all[4] ?? ''), 'REPEATED 5'],
-    ['swapped', (all) => all.with(4, all[5] ?? '').with(5, all[4] ?? ''), 'MISSING 6'],
-    ['cut at the front', (all) => all.slice(3), 'MISSING 4'],
-    ['cut at the end', (all) => all.slice(0, 10), 'CUT 11'],
-    ['emptied', () => [], 'CUT 1'],
-    ['damaged', (all) => all.with(4, 'no row'), 'DAMAGED null'],
+    ['a row repeated', (all) => all.toSpliced(5, 0, all[4] ?? ''), 'REPEATED 5', '5 again'],
+    ['an old row repeated at the end', (all) => [...all, all[4] ?? ''], 'REPEATED 5', '5 again'],
     [
-      'given the number and hash of another',
+      'two rows swapped',
+      (all) => all.with(4, all[5] ?? '').with(5, all[4] ?? ''),
+      'MISSING 6',
+      '6 after a gap',
+    ],
+    ['all rows turned round', (all) => all.toReversed(), 'MISSING 20', '20 after a gap'],
+    [
+      'a row with the number of another',
       (all) => all.with(4, (all[6] ?? '').replace('"sequence":7', '"sequence":5')),
       'CHANGED 5',
+      '5 changed',
+    ],
+    ['the front cut off', (all) => all.slice(3), 'MISSING 4', '4 after a gap'],
+    ['the end cut off', (all) => all.slice(0, 10), 'CUT 11', '11 cut'],
+    ['the last row cut off', (all) => all.slice(0, -1), 'CUT 20', '20 cut'],
+    ['nothing left', () => [], 'CUT 1', '1 cut'],
+    ['the last line torn', (all) => Buffer.from(text(all).slice(0, -40)), 'TORN 20', '20 torn'],
+    [
+      'only its last line feed gone',
+      (all) => Buffer.from(text(all).slice(0, -1)),
+      'TORN 20',
+      '20 torn',
+    ],
+    [
+      'zeros behind it, as after a crash',
+      (all) => Buffer.from(`${text(all)}${'\0'.repeat(64)}`),
+      'TORN 21',
+      '21 torn',
+    ],
+    [
+      'sealed again by another key',
+      () => resealed(stranger, 1),
+      'UNKNOWN_KEY 1',
+      '1 by another key',
+    ],
+    [
+      'sealed again by another key of the same name',
+      () => resealed(sameName(), 1),
+      'CHANGED 1',
+      '1 changed',
+    ],
+    [
+      'one row sealed by another key',
+      (all) => all.with(4, resealed(stranger, 5)[4] ?? ''),
+      'UNKNOWN_KEY 5',
+      '5 by another key',
+    ],
+    [
+      'the rows of another chain among them',
+      (all) => all.toSpliced(4, 0, foreign(all)),
+      'FOREIGN 5',
+      '5 of another chain',
+    ],
+    [
+      'a row of our own that is linked to another',
+      (all) => all.with(4, linkedElsewhere()),
+      'UNLINKED 5',
+      '5 behind another',
+    ],
+    [
+      'a copy of an older day, gone on from there',
+      () => resealed(files.keys, 11, { message: 'another day' }),
+      'REPLACED 20',
+      '20 replaced',
     ],
   ];
-  it.each(changes)('in the journal is found: %s', async (_, change, first) => {
-    await writeFile(
-      journal,
-      change(lines())
-        .map((line) => `${line}\n`)
-        .join(''),
-    );
-    expect((await check(journalRows(journal)))[0]).toBe(first);
-    await writeFile(journal, original);
-    expect(await check(journalRows(journal))).toEqual([]);
+  const stranger = parseChainKeys(`stranger ${'ab'.repeat(32)}\n`);
+  const sameName = () => parseChainKeys(`${files.keys.current} ${'ab'.repeat(32)}\n`);
+  const foreign = (all: readonly string[]) =>
+    (all[4] ?? '').replace(files.chain, '0f0e0d0c-0b0a-4908-8706-050403020100');
+  const linkedElsewhere = () => {
+    const row = rows()[4] ?? expect.fail();
+    return journalLine(seal(files.keys, { ...row, previous: 'f'.repeat(64) }));
+  };
+  const latin = (whole: string, from: string, to: string) =>
+    Buffer.from(Buffer.from(whole).toString('latin1').replace(from, to), 'latin1');
+
+  it.each(forgeries)('is refused: %s', async (_, change, first, secondly) => {
+    const made = change(lines());
+    const forged = Buffer.isBuffer(made) ? made : Buffer.from(text(made));
+    await writeFile(files.journal, forged);
+    expect((await ours())[0]?.[0]).toBe(first);
+    expect(second(forged)).toBe(secondly);
+  });
+
+  it('is told from the true one, by both', async () => {
+    await writeFile(files.journal, original);
+    expect(await ours(true)).toEqual([[], [], []]);
+    expect(second(Buffer.from(original))).toBeUndefined();
+    console.log(`${forgeries.length} forged journals, ${statements.length} forged tables`);
   });
 
   it.each([
-    ["update audit_events set message = 'x' where sequence = 5", 'CHANGED 5'],
-    ["update audit_events set at = at + interval '1 s' where sequence = 5", 'CHANGED 5'],
-    ['update audit_events set facts = \'{"a": 1}\' where sequence = 5', 'CHANGED 5'],
-    ["update audit_events set before = '[1]' where sequence = 5", 'CHANGED 5'],
-    ["update audit_events set outcome = 'FAILED' where sequence = 5", 'CHANGED 5'],
-    ["update audit_events set hash = '\\x00' where sequence = 5", 'CHANGED 5'],
-    ['delete from audit_events where sequence = 5', 'MISSING 6'],
-    ['delete from audit_events where sequence > 15', 'CUT 16'],
-    ['update audit_events set sequence = 21 where sequence = 5', 'MISSING 6'],
+    ['a row beyond the end', () => sealedHead({ sequence: 25 }), 'CUT 21', '21 cut'],
+    ['another row', () => sealedHead({ hash: 'f'.repeat(64) }), 'REPLACED 20', '20 replaced'],
+    [
+      'less, and was not sealed',
+      () => headFile.replace('"sequence":20', '"sequence":10'),
+      'HEAD_CHANGED null',
+      'head',
+    ],
+    [
+      'the same in other words',
+      () => headFile.replace('"sequence":20', '"sequence":20.0'),
+      'HEAD_CHANGED null',
+      '1 unreadable',
+    ],
+    ['nothing that can be read', () => 'x\n', 'HEAD_CHANGED null', '1 unreadable'],
+  ])('is refused: a head that names %s', async (_, change, first, secondly) => {
+    const head = change();
+    await writeFile(files.journal, original);
+    await writeFile(headPath(), head);
+    expect((await ours())[0]?.[0]).toBe(first);
+    expect(second(Buffer.from(`${head}${original}`), [])).toBe(secondly);
+    await writeFile(headPath(), headFile);
+  });
+  const sealedHead = (change: { sequence?: number; hash?: string }) => {
+    const { chain, sequence, hash } = rows().at(-1) ?? expect.fail();
+    return `${headLine(files.keys, { chain, sequence, hash, at: new Date(), ...change })}\n`;
+  };
+
+  it('is refused where all of it is of an older day, by a head that was noted elsewhere', async () => {
+    const older = text(lines().slice(0, 10));
+    const head = rows()[9] ?? expect.fail();
+    await writeFile(files.journal, older);
+    await writeFile(headPath(), sealedHead({ sequence: 10, hash: head.hash }));
+    expect(await ours()).toEqual([[]]);
+    const logged = rows()[19] ?? expect.fail();
+    const [journal] = await inspect(files, undefined, [logged]);
+    expect(journal?.findings.map(of)).toEqual(['CUT 11']);
+    expect(second(Buffer.from(older), [logged])).toBe('11 cut');
+    await writeFile(headPath(), headFile);
+    await writeFile(files.journal, original);
+  });
+
+  /** What a forger says to PostgreSQL; both verifiers see what the table gives, as an export. */
+  const statements: readonly (readonly [string, string, string])[] = [
+    ["update audit_events set message = 'x' where sequence = 5", 'CHANGED 5', '5 changed'],
+    [
+      "update audit_events set at = at + interval '1 s' where sequence = 5",
+      'CHANGED 5',
+      '5 changed',
+    ],
+    ["update audit_events set at = 'infinity' where sequence = 5", 'CHANGED 5', '5 changed'],
+    ['update audit_events set facts = \'{"a": 1}\' where sequence = 5', 'CHANGED 5', '5 changed'],
+    ["update audit_events set before = '[1]' where sequence = 5", 'CHANGED 5', '5 changed'],
+    ["update audit_events set outcome = 'FAILED' where sequence = 5", 'CHANGED 5', '5 changed'],
+    [
+      'update audit_events set actor_id = gen_random_uuid() where sequence = 5',
+      'CHANGED 5',
+      '5 changed',
+    ],
+    ["update audit_events set hash = '\\x00' where sequence = 5", 'CHANGED 5', '5 unreadable'],
+    [
+      "update audit_events set key_id = 'other' where sequence = 5",
+      'UNKNOWN_KEY 5',
+      '5 by another key',
+    ],
+    ['delete from audit_events where sequence = 5', 'MISSING 6', '6 after a gap'],
+    ['delete from audit_events where sequence < 5', 'MISSING 5', '5 after a gap'],
+    ['delete from audit_events where sequence > 15', 'CUT 16', '16 cut'],
+    ['delete from audit_events', 'CUT 1', '1 cut'],
+    ['update audit_events set sequence = 21 where sequence = 5', 'MISSING 6', '6 after a gap'],
+    ['update audit_events set sequence = -5 where sequence = 5', 'CHANGED -5', '1 unreadable'],
+    [
+      'update audit_events set sequence = 9007199254740993 where sequence = 20',
+      'CHANGED 9007199254740992',
+      '9007199254740992 changed',
+    ],
     [
       'update audit_events set sequence = case sequence when 5 then 1006 else 1005 end where sequence in (5, 6)',
       'MISSING 7',
+      '7 after a gap',
     ],
-  ])('in the table is found: %s', async (statement, first) => {
-    const before = await table();
+  ];
+  it.each(statements)('is refused in the table: %s', async (statement, first, secondly) => {
+    const before: SealedRow[] = [];
+    for await (const row of tableRows(test.database.drizzle, files.chain)) before.push(row);
     await test.tamper(statement);
-    const found = await check(each(await table()));
-    expect(found[0]).toBe(first);
+    const head = { ...(rows()[19] ?? expect.fail()) };
+    const { findings } = await verify(tableRows(test.database.drizzle, files.chain), files.keys, [
+      head,
+    ]);
+    expect(findings.map(of)[0]).toBe(first);
+    const exported: string[] = [];
+    // A directory without heads, and an export without the one at its end.
+    const bare = { ...files, directory: '/nonexistent' };
+    await writeExport(bare, test.database.drizzle, (line) => exported.push(line));
+    if (exported.length > 0) exported.pop();
+    expect(second(Buffer.from(text(exported)))).toBe(secondly);
     await test.tamper('delete from audit_events');
     await insertRows(test.database.drizzle, before);
-    expect(await check(each(await table()))).toEqual([]);
+    expect(await ours(true)).toEqual([[], [], []]);
   });
 
-  it('is found when table and journal were each made whole with another text', async () => {
-    const rows = await table();
-    const other = rows.map((row) => (row.sequence === 5 ? { ...row, hash: 'f'.repeat(64) } : row));
-    expect(await compare(each(rows), each(other))).toMatchObject([
-      { kind: 'DIFFERENT', sequence: 5 },
-    ]);
+  it('is found where table and journal differ, also when each is whole in itself', async () => {
+    const all = rows();
+    async function* each(given: readonly SealedRow[]): AsyncGenerator<SealedRow> {
+      yield* given;
+    }
+    const other = all.with(4, { ...(all[4] ?? expect.fail()), hash: 'f'.repeat(64) });
+    const between = async (one: readonly SealedRow[], two: readonly SealedRow[]) =>
+      (await compare(each(one), each(two))).map(of);
+    expect(await between(all, other)).toEqual(['DIFFERENT 5']);
+    expect(await between(all.slice(0, -1), all)).toEqual(['JOURNAL_BEHIND 20']);
+    expect(await between(all, all.toSpliced(4, 1))).toEqual(['TABLE_BEHIND 5']);
+    expect(await between(all, all)).toEqual([]);
+    await writeFile(files.journal, text(resealed(files.keys, 5, { message: 'both whole' })));
+    const [, table, both] = await ours(true);
+    expect([table, both?.[0]]).toEqual([[], 'DIFFERENT 5']);
+    await writeFile(files.journal, original);
+  });
+
+  it('is counted where there is no end of findings', async () => {
+    async function* many(): AsyncGenerator<SealedRow> {
+      const [row] = rows();
+      for (let index = 0; index < 3_000; index++) yield { ...(row ?? expect.fail()), hash: 'f' };
+    }
+    const { findings, unlisted } = await verify(many(), files.keys);
+    expect([findings.length, unlisted]).toEqual([1_000, 3_000 + 2_999 - 1_000]);
   });
 
   it('is an alarm at the next start: a cut of both places, and a table that is ahead', async () => {
     const { stateDir } = test.config;
-    await writeFile(
-      journal,
-      lines()
-        .slice(0, 10)
-        .map((line) => `${line}\n`)
-        .join(''),
-    );
-    const log = keptLog();
-    {
+    const cut = text(lines().slice(0, 10));
+    await writeFile(files.journal, cut);
+    const problems = async (work: (audit: Awaited<ReturnType<typeof openAudit>>) => unknown) => {
+      const log = keptLog();
       await using audit = await openAudit(stateDir, test.database, log);
-      expect(
-        audit
-          .problems()
-          .map(({ message }) => message)
-          .join(),
-      ).toMatch(/journal ends before row 20/);
-    }
-    expect(log.lines.join('\n')).toMatch(/audit alarm/);
+      await work(audit);
+      const said = audit.problems().map(({ message }) => message);
+      return { said: said.join(), logged: log.lines.join('\n') };
+    };
+    const ahead = await problems(() => undefined);
+    expect(ahead.said).toMatch(/journal ends before row 20/);
+    expect(ahead.logged).toMatch(/audit alarm/);
     await test.tamper('delete from audit_events where sequence > 10');
-    {
-      await using audit = await openAudit(stateDir, test.database, keptLog());
-      expect(
-        audit
-          .problems()
-          .map(({ message }) => message)
-          .join(),
-      ).toMatch(/ends at row 10, but had 20 rows/);
-      // It goes on, and the evidence stays.
+    // It goes on, and the evidence stays.
+    const both = await problems(async (audit) => {
       expect((await audit.append(entry())).sequence).toBe(11);
-    }
-    expect((await check(journalRows(journal))).join()).toMatch(/CUT|REPLACED/);
+    });
+    expect(both.said).toMatch(/ends at row 10, but had 20 rows/);
+    expect((await ours())[0]?.join()).toMatch(/CUT|REPLACED/);
   });
 
   it('stops acts when the end of the journal does not continue the record', async () => {
@@ -150,20 +421,19 @@ describe('what a forger changes', () => {
     const path = join(stateDir, 'audit/journal.jsonl');
     const all = (await readFile(path, 'utf8')).split('\n').slice(0, -1);
     await other.tamper('delete from audit_events where sequence > 2');
-    await writeFile(
-      path,
-      `${all.with(3, (all[3] ?? '').replace('a test', 'forged')).join('\n')}\n`,
-    );
+    await writeFile(path, text(all.with(3, (all[3] ?? '').replace('a test', 'forged'))));
     {
       await using audit = await openAudit(stateDir, other.database, keptLog());
       await expect(audit.append(entry())).rejects.toThrow('nothing was done');
       expect(audit.problems().map(({ code }) => code)).toContain('AUDIT_UNAVAILABLE');
     }
-    await writeFile(path, `${all.join('\n')}\n`);
+    await writeFile(path, text(all));
     await rm(join(stateDir, 'audit/reserve'));
     await using audit = await openAudit(stateDir, other.database, keptLog());
     expect((await audit.append(entry())).sequence).toBe(5);
-    const { rows } = await other.database.pool.query('select count(*)::int as n from audit_events');
-    expect(rows).toEqual([{ n: 5 }]);
+    const { rows: stored } = await other.database.pool.query(
+      'select count(*)::int as n from audit_events',
+    );
+    expect(stored).toEqual([{ n: 5 }]);
   });
 });

@@ -17,7 +17,8 @@ import { genesis, parseChainKeys, readChainKeys, seal } from '../../src/audit/ch
 import { Journal, JournalStoppedError, NoSpaceError } from '../../src/audit/journal.ts';
 import { parseJournalLine } from '../../src/audit/journal-line.ts';
 import { type ChainRow, canonicalText, journalLine, storable } from '../../src/audit/row.ts';
-import { journalRows, verify } from '../../src/audit/verify.ts';
+import { journalRows } from '../../src/audit/sources.ts';
+import { verify } from '../../src/audit/verify.ts';
 import { entry } from '../support/audit.ts';
 import { lacks } from '../support/needs.ts';
 import { mountSmallDisk } from '../support/small-disk.ts';
