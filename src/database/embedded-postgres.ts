@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { Client, type ClientConfig } from 'pg';
 import { systemClock } from '../concurrency/clock.ts';
 import { writeFileDurably } from '../durable-file.ts';
+import type { Log } from './database.ts';
 import { failure, type Places, placesIn } from './embedded-places.ts';
 import { type PostgresPrograms, postgresPrograms } from './postgres-programs.ts';
 import { findPostmaster, type Postmaster, retireLockFiles, stopPostmaster } from './postmaster.ts';
@@ -55,12 +56,15 @@ export interface RunningCluster extends EmbeddedPostgres {
  * Makes the cluster where there is none, adopts a postmaster that lives, or starts one.
  * @throws DatabaseUnavailableError with PostgreSQL's own words
  */
-export async function runEmbedded(stateDir: string): Promise<RunningCluster> {
+export async function runEmbedded(stateDir: string, log?: Log): Promise<RunningCluster> {
   const places = placesIn(stateDir);
   await mkdir(places.root, { recursive: true, mode: 0o700 });
   await mkdir(places.socket, { recursive: true, mode: 0o700 });
   const programs = await postgresPrograms(places.root);
-  if (!(await exists(join(places.data, 'PG_VERSION')))) await initialise(places, programs);
+  if (!(await exists(join(places.data, 'PG_VERSION')))) {
+    log?.info({ directory: places.data }, 'first start: making the database, which takes a moment');
+    await initialise(places, programs);
+  }
   let postmaster: ProcessLife = await adoptOrStart(places, programs);
   const way = await reach(places);
   try {

@@ -89,7 +89,7 @@ async function wayTo(
     const { connection } = parts.use(await connectEmbedded(config.stateDir));
     return { connection, target };
   }
-  const cluster = await runEmbedded(options.stateDirectory.path);
+  const cluster = await runEmbedded(options.stateDirectory.path, options.log);
   parts.use(supervise(cluster, options.log));
   return { connection: cluster.connection, target };
 }
