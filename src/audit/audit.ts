@@ -93,14 +93,18 @@ export interface AuditProblem {
  * that it is on record; "within 2 s or not at all" bounds every wait here.
  */
 export interface Audit extends AsyncDisposable {
-  /** One row in journal and table within 2 s. @throws AuditUnavailableError */
-  append(entry: AuditEntry): Promise<AuditEvent>;
+  /**
+   * One row in journal and table within 2 s. A claim comes with the first row of an operation on
+   * many; `answer` then gives it its answer, by the id of that row.
+   * @throws AuditUnavailableError; StillRunningError where another process has the key
+   */
+  append(entry: AuditEntry, claim?: IdempotencyClaim): Promise<AuditEvent>;
   /**
    * The row that must be there before an act, in one transaction with the claim on its key.
    * @throws AuditUnavailableError: the act must not be done, and if the row did reach a disk, an
    * outcome row will say that it was not; StillRunningError where another process has the key
    */
-  intend(entry: AuditEntry, claim: IdempotencyClaim): Promise<AuditEvent>;
+  intend(entry: AuditEntry, claim?: IdempotencyClaim): Promise<AuditEvent>;
   /**
    * The outcome of `entry.intentId`, in one transaction with the answer for its key.
    * @throws AuditUnavailableError: it is not on record now, but will be when that is possible
@@ -129,10 +133,13 @@ export interface Audit extends AsyncDisposable {
   ): Promise<AsyncIterable<{ readonly cursor: string; readonly event: AuditEvent }>>;
   /** Intents of our own chain that have no outcome. */
   openIntents(): Promise<readonly AuditEvent[]>;
-  /** Outcomes of our own chain whose key has no answer yet. */
+  /** Outcomes of our own chain whose key has no answer yet, one of them for each key. */
   unanswered(): Promise<readonly AuditEvent[]>;
-  /** Gives the key of that intent its answer; null takes the claim back, for nothing was done. */
-  answer(intentId: string, answer: Json | null): Promise<void>;
+  /**
+   * Gives the key that was claimed with that row its answer; null takes the claim back, for nothing
+   * was done.
+   */
+  answer(rowId: string, answer: Json | null): Promise<void>;
   /** HMAC of a text that must not be in the record itself; lower-case hex. */
   digest(text: string): string;
   /**

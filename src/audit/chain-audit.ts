@@ -128,11 +128,11 @@ export class ChainAudit implements Audit {
     this.#writer.refuse(reason);
   }
 
-  async append(entry: AuditEntry): Promise<AuditEvent> {
-    return eventOf(await this.#writer.add({ entry }));
+  async append(entry: AuditEntry, claim?: IdempotencyClaim): Promise<AuditEvent> {
+    return eventOf(await this.#writer.add({ entry, claim }));
   }
 
-  async intend(entry: AuditEntry, claim: IdempotencyClaim): Promise<AuditEvent> {
+  async intend(entry: AuditEntry, claim?: IdempotencyClaim): Promise<AuditEvent> {
     return eventOf(await this.#writer.add({ entry, claim }));
   }
 
@@ -182,9 +182,9 @@ export class ChainAudit implements Audit {
     return events.filter((event) => event !== undefined);
   }
 
-  async answer(intentId: string, answer: Json | null): Promise<void> {
-    if (answer === null) await releaseClaim(this.#database.drizzle, intentId);
-    else await storeAnswer(this.#database.drizzle, intentId, answer);
+  async answer(rowId: string, answer: Json | null): Promise<void> {
+    if (answer === null) await releaseClaim(this.#database.drizzle, rowId);
+    else await storeAnswer(this.#database.drizzle, rowId, answer);
   }
 
   digest(text: string): string {

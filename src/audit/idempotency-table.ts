@@ -1,11 +1,12 @@
-import { and, eq, isNull, sql } from 'drizzle-orm';
+import { and, eq, isNull, or, sql } from 'drizzle-orm';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { auditEvents, idempotencyKeys } from '../database/tables.ts';
 import type { IdempotencyClaim, Json } from './audit.ts';
 
 /**
- * Claims on idempotency keys: one row for (actor, mutation, key), written with the intent, given
- * its answer with the outcome, forgotten after 24 h by the database's clock.
+ * Claims on idempotency keys: one row for (actor, mutation, key), written with the intent (of an
+ * operation on many: with its first row), given its answer with the outcome (at its end), forgotten
+ * after 24 h by the database's clock.
  */
 
 type Queries = Pick<NodePgDatabase, 'select' | 'insert' | 'update' | 'delete'>;
@@ -78,7 +79,10 @@ export async function releaseClaim(queries: Queries, intentId: string): Promise<
     .where(and(eq(idempotencyKeys.intentId, intentId), isNull(idempotencyKeys.answer)));
 }
 
-/** Ids of the outcomes of this chain whose claim was left without an answer. */
+/**
+ * Ids of outcomes of this chain whose claim was left without an answer: of the intent that it came
+ * with, or the row itself that it came with.
+ */
 export async function unansweredOutcomes(
   queries: Queries,
   chain: string,
@@ -86,7 +90,13 @@ export async function unansweredOutcomes(
   const found = await queries
     .select({ id: auditEvents.id })
     .from(idempotencyKeys)
-    .innerJoin(auditEvents, eq(auditEvents.intentId, idempotencyKeys.intentId))
+    .innerJoin(
+      auditEvents,
+      or(
+        eq(auditEvents.intentId, idempotencyKeys.intentId),
+        and(eq(auditEvents.id, idempotencyKeys.intentId), eq(auditEvents.phase, 'OUTCOME')),
+      ),
+    )
     .where(and(isNull(idempotencyKeys.answer), eq(auditEvents.chain, chain)));
   return found.map(({ id }) => id);
 }

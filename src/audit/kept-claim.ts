@@ -33,9 +33,9 @@ export function withClaim(entry: AuditEntry, claim: IdempotencyClaim, keys: Chai
   return { ...entry, facts: { ...entry.facts, ...kept } };
 }
 
-/** The claim of an intent; undefined for any other row, and for an intent from before they were kept. */
+/** The claim that came with a row; undefined for any other, and for an intent from before they were kept. */
 export function claimOf(row: SealedRow, keys: ChainKeys): IdempotencyClaim | undefined {
-  if (row.phase !== 'INTENT' || row.facts === null) return undefined;
+  if (row.facts === null || row.intentId !== null) return undefined;
   const { claimActor: actorId, claimMutation: mutation, claimKey: key, claimInput } = row.facts;
   if (typeof actorId !== 'string' || typeof mutation !== 'string') return undefined;
   if (typeof key !== 'string' || typeof claimInput !== 'string') return undefined;

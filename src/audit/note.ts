@@ -5,7 +5,7 @@ import type { SealedRow } from './row.ts';
 /** A row to be, and what belongs into the same transaction. */
 export interface Note {
   readonly entry: AuditEntry;
-  /** An intent's. */
+  /** An intent's, or that of the first row of an operation on many. */
   readonly claim?: IdempotencyClaim | undefined;
   /** When the claim was made, where that was by an earlier process; now otherwise. */
   readonly claimedAt?: Date;

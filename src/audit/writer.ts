@@ -21,7 +21,8 @@ import type { TableWriter } from './table-writer.ts';
  * the journal reaches the table sooner or later, also when its caller has long been told that it
  * did not in time. For an intent that means: an outcome row follows that says that nothing was done.
  */
-interface Pending extends Note {
+interface Pending extends Omit<Note, 'claim'> {
+  claim?: Note['claim'];
   readonly settle: (result: SealedRow | Error) => void;
   row?: SealedRow;
   /** Its caller was told that it is not on record. */
@@ -193,6 +194,8 @@ export class ChainWriter {
   #abandon(pending: Pending): void {
     pending.abandoned = true;
     const index = this.#waiting.indexOf(pending);
+    // Nobody will answer for that key.
+    if (pending.entry.phase !== 'INTENT') pending.claim = undefined;
     if (index !== -1 && pending.entry.phase === 'INTENT') this.#waiting.splice(index, 1);
     else if (pending.row) this.#closeAbandoned(pending.row);
   }

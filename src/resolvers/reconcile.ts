@@ -13,9 +13,9 @@ import { freezeError } from './stored-error.ts';
  */
 export async function reconcile(audit: Audit, fleet: Pick<Fleet, 'look'>): Promise<number> {
   for (const outcome of await audit.unanswered()) {
-    if (outcome.intentId === null) continue;
     const nothingDone = outcome.code === 'EAUDIT';
-    await audit.answer(outcome.intentId, nothingDone ? null : unknownAnswer(lostAnswer(outcome)));
+    const claimedWith = outcome.intentId ?? outcome.id;
+    await audit.answer(claimedWith, nothingDone ? null : unknownAnswer(lostAnswer(outcome)));
   }
   const intents = await audit.openIntents();
   await Promise.all(intents.map((intent) => close(audit, fleet, intent)));

@@ -7,10 +7,11 @@ import type {
   ServerState,
   Survivor,
 } from '../tmux/model.ts';
+import type { Report } from './act-record.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
 import type { ServerNode } from './nodes.ts';
-import { type Report, recorded } from './recorded.ts';
+import { recorded } from './recorded.ts';
 import { badInput } from './request-error.ts';
 import { onServer, type ServerAct, type ServerActError, serverErrors } from './server-act.ts';
 import { serverNow } from './server-now.ts';

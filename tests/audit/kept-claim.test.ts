@@ -55,9 +55,16 @@ describe('the claim in a row', () => {
   it('is none in rows from before it was kept, in outcomes, and where its key is gone', () => {
     const kept = withClaim(intent(), claimOn('k'), first);
     expect(claimOf(row(intent({ facts: { pathHex: '2f' } })), first)).toBeUndefined();
-    expect(claimOf(row(entry({ facts: kept.facts })), first)).toBeUndefined();
+    const outcome = entry({ facts: kept.facts, intentId: randomUUID() });
+    expect(claimOf(row(outcome), first)).toBeUndefined();
     const other = parseChainKeys(`k3 ${'ab'.repeat(32)}\n`);
     expect(claimOf(row(kept), other)).toBeUndefined();
+  });
+
+  it('comes back from whichever row was the first of an operation on many', () => {
+    const claim = claimOn('k');
+    const skipped = withClaim(entry({ outcome: 'SKIPPED' }), claim, first);
+    expect(claimOf(row(skipped), first)).toEqual(claim);
   });
 
   it('leaves the other facts alone, and is refused where it would not come back', () => {
