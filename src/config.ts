@@ -7,7 +7,7 @@ export class ConfigError extends Error {
   override readonly name = 'ConfigError';
 }
 
-const text = z.string().trim().min(1);
+const text = z.string().trim().min(1, 'it is empty');
 const list = (separator: string) =>
   text.transform((value) =>
     value
@@ -42,12 +42,17 @@ const agentTable = text.transform((value, context) => {
 const mostAgentLetters = 400;
 const knownAgents =
   'claude=claude|claude-code,codex,gemini=gemini|gemini-cli,aider,opencode=opencode|opencode-ai,cursor-agent,copilot,qwen=qwen|qwen-code,amp,crush';
-const whole = (low: number, high: number) =>
-  z
+const whole = (low: number, high: number) => {
+  const range = `it takes a whole number from ${low} to ${high}`;
+  return z
     .string()
-    .regex(/^\d{1,15}$/, 'a whole number')
+    .regex(/^\d{1,15}$/, range)
     .transform(Number)
-    .pipe(z.number().min(low).max(high));
+    .pipe(z.number().min(low, range).max(high, range));
+};
+/** The value itself is never shown: it may hold a password. */
+const address = (protocol: RegExp, example: string) =>
+  z.url({ protocol, error: `it takes a URL like ${example}` });
 const setting = <T extends z.ZodType>(type: T, fallback: z.output<T>) =>
   z
     .preprocess((value) => (value === '' ? undefined : value), type.optional())
@@ -90,6 +95,7 @@ export const otherNames = [
   'MUXWARDEN_TMUX_BIN',
   'MUXWARDEN_HELPER',
   'MUXWARDEN_AGENTS',
+  'MUXWARDEN_TRUSTED_DOCUMENTS',
   'MUXWARDEN_DEBUG',
 ] as const;
 
@@ -112,6 +118,9 @@ export interface Config extends Readonly<Record<NumberName, number>> {
   readonly helper: string;
   /** The kind of agent that goes by each name. */
   readonly agents: ReadonlyMap<string, string>;
+  /** A file of the documents that browser sessions may send; undefined: they may send any. */
+  readonly trustedDocuments: string | undefined;
+  /** NODE_ENV is `production`: only an ADMIN may ask for the schema. */
   readonly production: boolean;
 }
 
@@ -128,17 +137,24 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     environment.XDG_STATE_HOME || join(environment.HOME || homedir(), '.local/state');
   const shape = z.object({
     MUXWARDEN_HOST: setting(text, '127.0.0.1'),
-    MUXWARDEN_PUBLIC_URL: setting(z.url({ protocol: /^https?$/ }), undefined as never),
+    MUXWARDEN_PUBLIC_URL: setting(
+      address(/^https?$/, 'https://mux.example.org'),
+      undefined as never,
+    ),
     MUXWARDEN_ALLOWED_ORIGINS: setting(list(','), []),
     MUXWARDEN_ALLOWED_HOSTS: setting(list(','), []),
     MUXWARDEN_TRUSTED_PROXIES: setting(list(','), []),
     MUXWARDEN_STATE_DIR: setting(text, join(stateHome, 'muxwarden')),
-    DATABASE_URL: setting(z.url({ protocol: /^postgres(ql)?$/ }), undefined as never),
-    MUXWARDEN_MODE: setting(z.enum(['local', 'system']), 'local'),
+    DATABASE_URL: setting(
+      address(/^postgres(ql)?$/, 'postgres://user:password@host:5432/database'),
+      undefined as never,
+    ),
+    MUXWARDEN_MODE: setting(z.enum(['local', 'system'], 'it takes local or system'), 'local'),
     MUXWARDEN_SOCKET_DIRS: setting(list(':'), []),
     MUXWARDEN_TMUX_BIN: setting(text, 'tmux'),
     MUXWARDEN_HELPER: setting(text, join(import.meta.dirname, '../libexec/muxwarden-member')),
     MUXWARDEN_AGENTS: setting(agentTable, agentTable.parse(knownAgents)),
+    MUXWARDEN_TRUSTED_DOCUMENTS: setting(text, ''),
     NODE_ENV: setting(text, ''),
     ...Object.fromEntries(
       Object.values(numbers).map(([name, fallback, low, high]) => [
@@ -180,6 +196,9 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     tmuxBin: read.MUXWARDEN_TMUX_BIN,
     helper: resolve(read.MUXWARDEN_HELPER),
     agents: read.MUXWARDEN_AGENTS,
+    trustedDocuments: read.MUXWARDEN_TRUSTED_DOCUMENTS
+      ? resolve(read.MUXWARDEN_TRUSTED_DOCUMENTS)
+      : undefined,
     production: read.NODE_ENV === 'production',
   });
 }

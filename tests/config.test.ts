@@ -56,18 +56,28 @@ describe('the configuration', () => {
   });
 
   it.each([
-    [{ MUXWARDEN_PORT: '65536' }, /MUXWARDEN_PORT/],
+    [
+      { MUXWARDEN_PORT: '65536' },
+      /^MUXWARDEN_PORT can't be used: it takes a whole number from 0 to 65535\.$/,
+    ],
     [{ MUXWARDEN_PORT: '80a' }, /MUXWARDEN_PORT.*whole number/],
     [{ MUXWARDEN_MODE: 'remote' }, /MUXWARDEN_MODE.*local.*system/],
     [{ MUXWARDEN_SOCKET_DIRS: 'relative' }, /MUXWARDEN_SOCKET_DIRS.*absolute.*'relative'/],
-    [{ MUXWARDEN_PUBLIC_URL: 'example.org' }, /MUXWARDEN_PUBLIC_URL/],
+    [
+      { MUXWARDEN_PUBLIC_URL: 'example.org' },
+      /^MUXWARDEN_PUBLIC_URL can't be used: it takes a URL like https:/,
+    ],
     [{ MUXWARDEN_AGENTS: 'claude,bad name' }, /MUXWARDEN_AGENTS.*'bad name'.*kind=name/],
     [{ MUXWARDEN_AGENTS: 'a=b=c' }, /MUXWARDEN_AGENTS.*'a=b=c'/],
     [{ MUXWARDEN_AGENTS: 'a=b|' }, /MUXWARDEN_AGENTS.*'a=b\|'/],
     [{ MUXWARDEN_AGENTS: 'x'.repeat(33) }, /MUXWARDEN_AGENTS/],
     [{ MUXWARDEN_AGENTS: manyNames }, /MUXWARDEN_AGENTS.*400 letters/],
     [{ DATABASE_URL: 'mysql://u:secret-word@h/d' }, /DATABASE_URL/],
-    [{ DATABASE_URL: 'postgres://u:secret-word@h:port/d' }, /DATABASE_URL/],
+    [
+      { DATABASE_URL: 'postgres://u:secret-word@h:port/d' },
+      /^DATABASE_URL can't be used: it takes a URL like postgres:\/\/user:password@host:5432\/database\.$/,
+    ],
+    [{ MUXWARDEN_HOST: '  ' }, /^MUXWARDEN_HOST can't be used: it is empty\.$/],
   ])('names the setting that can not be used: %j', (environment, message) => {
     const refused = () => read(environment);
     expect(refused).toThrow(ConfigError);

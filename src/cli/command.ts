@@ -22,6 +22,8 @@ export interface Command {
 /** The words make no sense: exit status 2, and where to read how. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
+  /** The words that name the command, filled in on the way up. */
+  command: readonly string[] = [];
 }
 
 /** It can't be done, for a reason that the message tells; exit status 1. */
@@ -88,19 +90,30 @@ export function group(
       if (command === undefined) {
         throw new UsageError(`There is no 'muxwarden ${name} ${word}'. There are: ${names}.`);
       }
-      return runOrHelp(command, words, io);
+      return await runOrHelp(word, command, words, io);
     },
   };
 }
 
-export function runOrHelp(command: Command, words: readonly string[], io: Io): Promise<number> {
+/** @throws UsageError that names the command */
+export async function runOrHelp(
+  word: string,
+  command: Command,
+  words: readonly string[],
+  io: Io,
+): Promise<number> {
   const end = words.indexOf('--');
   const options = end < 0 ? words : words.slice(0, end);
   if ((options.includes('--help') || options.includes('-h')) && !isGroup(command, words)) {
     io.out(command.help);
-    return Promise.resolve(0);
+    return 0;
   }
-  return command.run(words, io);
+  try {
+    return await command.run(words, io);
+  } catch (error) {
+    if (error instanceof UsageError) error.command = [word, ...error.command];
+    throw error;
+  }
 }
 
 /** A group passes `--help` on when a word before it names one of its commands. */

@@ -47,7 +47,7 @@ export async function run(words: readonly string[], io: Io): Promise<number> {
   try {
     return await dispatch(words, io);
   } catch (error) {
-    return report(error, words, io);
+    return report(error, io);
   }
 }
 
@@ -66,7 +66,7 @@ async function dispatch([word, ...words]: readonly string[], io: Io): Promise<nu
       `There is no 'muxwarden ${word}'. There are: ${Object.keys(commands).join(', ')}.`,
     );
   }
-  return runOrHelp(await command.load(), words, io);
+  return runOrHelp(word, await command.load(), words, io);
 }
 
 function help(): string {
@@ -91,16 +91,11 @@ const told = new Set([
   ...['AuditKeyError', 'ChainTakenError', 'ListenError'],
 ]);
 
-function report(error: unknown, words: readonly string[], io: Io): number {
+function report(error: unknown, io: Io): number {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) {
-    // A word that names no command has no help either.
-    const count = message.startsWith('There is no') ? 1 : 2;
-    const path = words.slice(0, count).filter((word) => /^[a-z]+$/.test(word));
-    const known = path[0] !== undefined && Object.hasOwn(commands, path[0]);
-    const where = known ? path.join(' ') : '';
     io.note(`muxwarden: ${escapeText(message)}`);
-    io.note(`Try: muxwarden ${where}${where && ' '}--help`);
+    io.note(`Try: muxwarden ${[...error.command, '--help'].join(' ')}`);
     return 2;
   }
   if (error instanceof Error && told.has(error.name)) {

@@ -3,6 +3,7 @@ import type { BlockList } from 'node:net';
 import type { Viewer } from '../auth/viewer.ts';
 import type { Logger } from '../log.ts';
 import { type Authenticator, authenticate, csrfHeader, shown } from './credential.ts';
+import type { Documents } from './documents.ts';
 import type { KeptAnswers } from './kept-answers.ts';
 import { addressOf, type Origins } from './origin.ts';
 import type { PartedAnswer } from './parted-answer.ts';
@@ -21,6 +22,7 @@ export interface Door {
   readonly cookie: string | undefined;
   readonly trusted: BlockList;
   readonly subscriptions: SubscriptionCount;
+  readonly documents: Documents;
   readonly kept: KeptAnswers;
   /** How to make an answer again in parts; null: only as a whole. */
   readonly parted: RecentlyUsed<PartedAnswer | null>;

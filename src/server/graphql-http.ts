@@ -1,10 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { z } from 'zod';
 import type { Viewer } from '../auth/viewer.ts';
+import { escapeText } from '../escape.ts';
+import { jsonText } from '../json-text.ts';
 import type { RequestErrorCode } from '../resolvers/request-error.ts';
 import { BodyTooLargeError, readBody } from './body.ts';
 import { csrfHeader } from './credential.ts';
+import type { Documents } from './documents.ts';
 import { admit, clientAddress, type Door, isRefusal, refuseOrigin } from './door.ts';
 import { maskError, refusalBody } from './errors.ts';
 import { authorityOf, type KeptAnswer } from './kept-answers.ts';
@@ -79,9 +83,12 @@ export async function answerGraphQL(
     const kept = door.kept.atOnce(key, door.parts.fleet) ?? (await door.kept.get(key, look));
     if (kept !== undefined)
       return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
-    if (!isRequest(body))
-      return refuse(400, 'BAD_USER_INPUT', 'The body is one JSON object: {"query": "…"}.');
-    await run(door, { request, response, viewer, body, accept, key, look }, requestId, answer);
+    const asked = requestOf(body, door.documents);
+    if (typeof asked === 'string') return refuse(400, 'BAD_USER_INPUT', asked);
+    const refusal = door.documents.refuse(viewer, asked.query);
+    if (refusal !== undefined) return refuse(403, refusal.code, refusal.message);
+    const sent = { request, response, viewer, body: asked.body, accept, key, look };
+    await run(door, sent, requestId, answer);
   } catch (error) {
     const { message } = maskError(error, requestId, door.logger);
     if (response.headersSent) response.destroy();
@@ -140,6 +147,14 @@ async function run(
     door.kept.keep(key, { contentType, body: bytes, reads });
     if (door.parted.get(key) === undefined)
       door.parted.set(key, PartedAnswer.of(body, contentType) ?? null);
+  }
+  if (bytes.length === 0 && result.status >= 400) {
+    const said = `This can't be answered as ${accept}: accept application/json.`;
+    const refusal = refusalBody('BAD_USER_INPUT', escapeText(said), requestId);
+    return send(response, result.status, refusal, {
+      'content-type': 'application/json',
+      ...answer,
+    });
   }
   send(response, result.status, bytes, { 'content-type': contentType, ...answer });
 }
@@ -210,20 +225,22 @@ function preflight(response: ServerResponse, answer: OutgoingHttpHeaders): void 
   response.end();
 }
 
-/** Whether the query itself is right is for GraphQL to say. */
-function isRequest(body: string): boolean {
-  try {
-    const parsed: unknown = JSON.parse(body);
-    return (
-      typeof parsed === 'object' &&
-      parsed !== null &&
-      'query' in parsed &&
-      typeof parsed.query === 'string'
-    );
-  } catch {
-    return false;
-  }
+/** Whether the query itself is right is for GraphQL to say; a `documentId` stands for a trusted one. */
+function requestOf(
+  body: string,
+  documents: Documents,
+): { readonly query: string; readonly body: string } | string {
+  const { documentId, query, ...rest } = requestBody.safeParse(body).data ?? {};
+  if (query !== undefined) return { query, body };
+  if (documentId === undefined) return 'The body is one JSON object: {"query": "…"}.';
+  const known = documents.byId(documentId);
+  if (known === undefined) return 'There is no trusted document of that `documentId`.';
+  return { query: known, body: JSON.stringify({ query: known, ...rest }) };
 }
+
+const requestBody = jsonText.pipe(
+  z.looseObject({ query: z.string().optional(), documentId: z.string().optional() }),
+);
 
 function isJson(contentType: string | undefined): boolean {
   const [type, ...parameters] = (contentType ?? '').toLowerCase().split(';');

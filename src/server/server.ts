@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Logger } from '../log.ts';
 import { announced } from './body.ts';
 import { type Authenticator, cookieName } from './credential.ts';
+import { openDocuments } from './documents.ts';
 import { type Door, refuseOrigin } from './door.ts';
 import { answerGraphiQL } from './graphiql.ts';
 import { answerGraphQL } from './graphql-http.ts';
@@ -34,6 +35,7 @@ export interface RunningServer {
 /** Listens. @throws ListenError that says what to do */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { config, logger } = options;
+  const documents = await openDocuments(config);
   const drain = new AbortController();
   const subscriptions = new SubscriptionCount(config.maxSubscriptionsPerActor);
   const server = createServer({
@@ -56,6 +58,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     cookie: cookieName(config, where.publicUrl),
     trusted: trustedProxies(config),
     subscriptions,
+    documents,
     kept: new KeptAnswers(),
     parted: new RecentlyUsed(32),
     draining: drain.signal,

@@ -166,6 +166,8 @@ function graphqlTransport(door: Door) {
       }
       const enveloped = yoga.getEnveloped({ operation, failed: () => undefined });
       try {
+        const refusal = door.documents.refuse(operation.viewer, payload.query);
+        if (refusal !== undefined) throw refusal;
         const document = enveloped.parse(payload.query);
         const errors: readonly Error[] = enveloped.validate(enveloped.schema, document);
         if (errors.length > 0)

@@ -1,8 +1,8 @@
-import { createClient } from 'graphql-ws';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { listing, server } from '../support/synthetic-fleet.ts';
 import { type Answer, type Service, startService } from '../support/synthetic-service.ts';
+import { bearer, socketClient, transports } from '../support/transports.ts';
 
 /**
  * Every limit at n and n+1, on what would run, alike over HTTP, SSE and WebSocket.
@@ -20,43 +20,14 @@ type Codes = readonly string[];
 const codes = ({ errors }: Answer<unknown>): Codes =>
   errors?.map(({ extensions }) => extensions.code) ?? [];
 
-const transports: Record<string, (query: string, variables?: object) => Promise<Codes>> = {
-  HTTP: async (query, variables) => codes(await service.query('ann', query, variables)),
-  SSE: async (query, variables) => {
-    const response = await service.post(
-      { query, variables },
-      { as: 'ann', headers: { accept: 'text/event-stream' } },
-    );
-    const data = /^data: (.+)$/m.exec(await response.text())?.[1] ?? '{}';
-    return codes(JSON.parse(data) as Answer<unknown>);
-  },
-  WebSocket: async (query, variables) => {
-    const client = socketClient('ann');
-    try {
-      for await (const result of client.iterate({
-        query,
-        ...(variables && { variables: { ...variables } }),
-      }))
-        return codes(result as Answer<unknown>);
-      return [];
-    } catch (errors) {
-      if (!Array.isArray(errors)) throw errors;
-      return codes({ errors });
-    } finally {
-      await client.dispose();
-    }
-  },
-};
-
-function socketClient(as: string) {
-  return createClient({
-    url: `${service.url.replace('http', 'ws')}/graphql`,
-    webSocketImpl: WebSocket,
-    connectionParams: { Authorization: `Bearer mw_${as}` },
-    retryAttempts: 0,
-    lazy: true,
-  });
-}
+const overEach = Object.entries(transports).map(
+  ([name, ask]) =>
+    [
+      name,
+      async (query: string, variables?: object) =>
+        codes(await ask(service, bearer('ann'), { query, ...(variables && { variables }) })),
+    ] as const,
+);
 
 /** `depth` fields below each other, the last one a scalar. */
 const deep = (depth: number) => {
@@ -71,7 +42,7 @@ const deep = (depth: number) => {
 const costly = (first: number, selection = 'id') =>
   `{ members(first: ${first}) { nodes { ${selection} } } }`;
 
-describe.each(Object.entries(transports))('over %s', (_name, run) => {
+describe.each(overEach)('over %s', (_name, run) => {
   it('depth 12 runs and 13 does not, also through a fragment; introspection is exempt', async () => {
     expect(await run(deep(12))).toEqual([]);
     expect(await run(deep(13))).toEqual(['QUERY_TOO_COMPLEX']);
@@ -262,7 +233,7 @@ describe('subscriptions', () => {
 
   it('run up to 5 on this socket; one more closes it with 4429', async () => {
     const closed = Promise.withResolvers<unknown>();
-    const client = socketClient('ann');
+    const client = socketClient(service, bearer('ann'));
     client.on('closed', (event) => closed.resolve(event));
     const open = Array.from({ length: 5 }, () => client.iterate({ query }));
     for (const events of open) expect((await events.next()).done).toBe(false);
@@ -287,10 +258,12 @@ describe('subscriptions', () => {
     const refused = await follow('ann');
     expect(refused.status).toBe(429);
     expect(await refused.text()).toContain('RATE_LIMITED');
-    expect(await transports.WebSocket?.(query)).toEqual(['RATE_LIMITED']);
+    expect(codes(await transports.WebSocket(service, bearer('ann'), { query }))).toEqual([
+      'RATE_LIMITED',
+    ]);
     expect((await follow('ben')).status).toBe(200);
     gone.abort();
     await expect.poll(() => service.fleet.following).toBe(0);
-    expect(await transports.WebSocket?.(query)).toEqual([]);
+    expect(codes(await transports.WebSocket(service, bearer('ann'), { query }))).toEqual([]);
   });
 });
