@@ -15,8 +15,10 @@ import { recorded } from './recorded.ts';
 import { badInput } from './request-error.ts';
 import { onServer, type ServerAct, type ServerActError, serverErrors } from './server-act.ts';
 import { serverNow } from './server-now.ts';
+import type { Named } from './user-error.ts';
 
 export interface RestartTmuxServer extends ServerAct {
+  readonly onlyIfIdle: boolean;
   readonly continueStopped: boolean;
   readonly force: boolean;
   readonly restore: RestartServerRequest['restore'];
@@ -34,6 +36,10 @@ export interface RestartTmuxServerPayloadValue {
   readonly notRestored: readonly NotRestored[];
 }
 
+/** The errors of the result's union. */
+export const restartServerErrors = [...serverErrors, 'TmuxServerBusyError'] as const;
+export type RestartTmuxServerError = ServerActError | Named<'TmuxServerBusyError'>;
+
 const answer = z.object({
   survivors: z.array(z.object({ pid: z.int(), command: z.string() })),
   notRestored: z.array(z.object({ what: z.string(), detail: z.string() })),
@@ -45,14 +51,15 @@ const mostCommands = 500;
 export async function restartTmuxServer(
   context: Context,
   input: RestartTmuxServer,
-): Promise<RestartTmuxServerPayloadValue | ServerActError> {
-  const { server, expectedGeneration, continueStopped, force, restore, restoreCommands } = input;
-  const options = { continueStopped, force, restore };
+): Promise<RestartTmuxServerPayloadValue | RestartTmuxServerError> {
+  const { server, expectedGeneration, restoreCommands } = input;
+  const { onlyIfIdle, continueStopped, force, restore } = input;
+  const options = { onlyIfIdle, continueStopped, force, restore };
   const commands = restoreCommands.map(({ pane, command }) => ({ pane: pane.pane, command }));
   const act = onServer(context, input, options);
   const end = await recorded(context, {
     ...act,
-    errors: serverErrors,
+    errors: restartServerErrors,
     mutation: 'restartTmuxServer',
     action: 'RESTART_TMUX_SERVER',
     what: 'restarting this tmux server',

@@ -28,6 +28,7 @@ const stored: z.ZodType<UserErrorValue> = z.discriminatedUnion('__typename', [
     status: z.enum(serverStatuses),
     socketPath: z.string(),
   }),
+  z.object({ ...said('TmuxServerBusyError', 'EBUSY'), evidence: z.array(z.string()) }),
   z.object({ ...said('OperationInProgressError', 'EINPROGRESS'), operationId: z.string() }),
   z.object({
     ...said('ReauthenticationRequiredError', 'EREAUTH'),

@@ -1,4 +1,4 @@
-import type { ServerRef, ServerStatus } from '../tmux/model.ts';
+import type { AgentState, ServerRef, ServerStatus } from '../tmux/model.ts';
 import type { Context } from './context.ts';
 import { listingOf, visibleMembers } from './listing.ts';
 import { type MemberNode, type PaneNode, panesOf, type ServerNode, serverNodes } from './nodes.ts';
@@ -13,6 +13,7 @@ export interface ServersArguments extends PageArguments {
   readonly memberIds: readonly string[] | undefined;
   readonly status: readonly ServerStatus[] | undefined;
   readonly outdated: boolean | undefined;
+  readonly idle: boolean | undefined;
 }
 export interface ServersPage extends Page<ServerNode> {
   readonly complete: boolean;
@@ -23,6 +24,7 @@ export interface PanesArguments extends PageArguments {
   readonly memberIds: readonly string[] | undefined;
   readonly server: ServerRef | undefined;
   readonly command: string | undefined;
+  readonly agentState: readonly AgentState[] | undefined;
   readonly dead: boolean | undefined;
 }
 export interface PanesPage extends Page<PaneNode> {
@@ -52,18 +54,23 @@ const paneOrder: PageOrder<PaneNode> = {
 /** Servers by the login of their member, then by path. */
 export async function tmuxServers(
   context: Context,
-  { memberIds, status, outdated, ...page }: ServersArguments,
+  { memberIds, status, outdated, idle, ...page }: ServersArguments,
 ): Promise<ServersPage> {
   const request = pageRequest(context, page, serverOrder);
   const { servers, unknownMembers, unknownServers } = await visibleServers(context, memberIds);
-  const rows = servers.filter(
+  const matching = servers.filter(
     ({ view }) =>
       (status === undefined || status.includes(view.status)) &&
       (outdated === undefined || view.outdated === outdated),
   );
+  const rows = matching.filter(({ view }) => idle === undefined || view.idle === idle);
+  // Nobody is neither idle nor not: there one knows.
+  const doubtful =
+    idle !== undefined &&
+    matching.some(({ view }) => view.idle === null && view.status !== 'ABSENT');
   return {
     ...pageOf(rows, request, serverOrder),
-    complete: unknownMembers.length === 0 && unknownServers.length === 0,
+    complete: unknownMembers.length === 0 && unknownServers.length === 0 && !doubtful,
     unknownMembers,
   };
 }
@@ -71,7 +78,7 @@ export async function tmuxServers(
 /** Panes by server, session, window index and pane index; each once, at its lowest link. */
 export async function panes(
   context: Context,
-  { memberIds, server, command, dead, ...page }: PanesArguments,
+  { memberIds, server, command, agentState, dead, ...page }: PanesArguments,
 ): Promise<PanesPage> {
   const request = pageRequest(context, page, paneOrder);
   const among =
@@ -82,14 +89,18 @@ export async function panes(
     server === undefined ||
     (view.ref.pathHex === server.pathHex && view.ref.generation === server.generation);
   const seen = await visibleServers(context, among);
-  const unknownServers = seen.unknownServers.filter(asked);
-  const rows = seen.servers
-    .filter(asked)
+  const servers = seen.servers.filter(asked);
+  const unknownServers = servers.filter(
+    ({ view }) =>
+      view.sessions === null || (agentState !== undefined && view.workingAgents === null),
+  );
+  const rows = servers
     .values()
     .flatMap((each) => panesOf(each))
     .filter(
       ({ view }) =>
         (command === undefined || view.currentCommand === command) &&
+        (agentState?.some((state) => state === view.agent?.state) ?? true) &&
         (dead === undefined || view.dead === dead),
     );
   return {

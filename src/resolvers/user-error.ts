@@ -7,6 +7,7 @@ import {
   OperationInProgressError,
   OutcomeUnknownError,
   StaleGenerationError,
+  TmuxServerBusyError,
   TmuxServerStuckError,
   UnsupportedError,
   WorkingDirectoryMissingError,
@@ -31,6 +32,9 @@ export interface TmuxServerStuckValue extends Said<'TmuxServerStuckError', 'ETMU
   readonly pid: number;
   readonly status: ServerStatus;
   readonly socketPath: string;
+}
+export interface TmuxServerBusyValue extends Said<'TmuxServerBusyError', 'EBUSY'> {
+  readonly evidence: readonly string[];
 }
 export interface OperationInProgressValue extends Said<'OperationInProgressError', 'EINPROGRESS'> {
   readonly operationId: string;
@@ -62,6 +66,7 @@ export interface OutcomeUnknownValue extends Said<'OutcomeUnknownError', 'EUNKNO
 export type UserErrorValue =
   | StaleGenerationValue
   | TmuxServerStuckValue
+  | TmuxServerBusyValue
   | OperationInProgressValue
   | ReauthenticationRequiredValue
   | AuditUnavailableValue
@@ -100,6 +105,10 @@ export function userErrorOf(error: unknown): UserErrorValue | undefined {
       status,
       socketPath,
     };
+  }
+  if (error instanceof TmuxServerBusyError) {
+    const { evidence } = error;
+    return { __typename: 'TmuxServerBusyError', code: 'EBUSY', message, evidence };
   }
   if (error instanceof OperationInProgressError) {
     const { operationId } = error;

@@ -7,6 +7,7 @@ import type {
   OutcomeUnknownValue,
   ReauthenticationRequiredValue,
   StaleGenerationValue,
+  TmuxServerBusyValue,
   TmuxServerStuckValue,
   UnsupportedValue,
   UserErrorValue,
@@ -24,7 +25,7 @@ export const ErrorCode = builder.enumType('ErrorCode', {
     ETMUXSTUCK: { description: 'The tmux server neither ended nor can be asked to.' },
     ENOCWD: { description: "The working directory is gone or can't be entered." },
     EAUDIT: { description: 'The record could not be written, so nothing was done.' },
-    EBUSY: { description: 'The tmux server is in use.' },
+    EBUSY: { description: 'The tmux server is in use, or not proved to be idle.' },
     EINPROGRESS: { description: 'Another operation on it is under way.' },
     EREAUTH: { description: "The caller's password is needed again, or was wrong." },
     ELISTING: { description: "The listing is not known, so it can't be acted on." },
@@ -74,6 +75,20 @@ export const TmuxServerStuckError = builder
         description: 'What the server was doing when it was last looked at.',
       }),
       socketPath: t.exposeString('socketPath', { description: 'Path of its socket.' }),
+    }),
+  });
+
+export const TmuxServerBusyError = builder
+  .objectRef<TmuxServerBusyValue>('TmuxServerBusyError')
+  .implement({
+    description:
+      'It was to be done only if the tmux server is idle, and that is not proved. Nothing was sent.',
+    interfaces: [UserError],
+    fields: (t) => ({
+      evidence: t.exposeStringList('evidence', {
+        description:
+          'Sentences that say what is in the way, or what is not known; the first few. They hold names of the member.',
+      }),
     }),
   });
 
@@ -177,6 +192,7 @@ export const OutcomeUnknownError = builder
 const types = {
   StaleGenerationError,
   TmuxServerStuckError,
+  TmuxServerBusyError,
   OperationInProgressError,
   ReauthenticationRequiredError,
   AuditUnavailableError,

@@ -1,3 +1,4 @@
+import { workingAgents } from '../resolvers/agents.ts';
 import { listingOf, refreshListing, serversOf } from '../resolvers/listing.ts';
 import { memberByLogin, members } from '../resolvers/members.ts';
 import type { MemberNode } from '../resolvers/nodes.ts';
@@ -46,6 +47,12 @@ Member.implement({
       type: Listing,
       description: "Whether we could look at this member's tmux servers, and when.",
       resolve: async (node, _, context) => (await listingOf(context, node)).status,
+    }),
+    workingAgents: t.int({
+      nullable: true,
+      description:
+        'Panes whose agent is WORKING, over all servers. Null: not known of one of them.',
+      resolve: (node, _, context) => workingAgents(context, node),
     }),
     tmuxServers: t.field({
       type: [TmuxServer],

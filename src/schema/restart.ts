@@ -6,9 +6,9 @@ import {
 } from '../resolvers/restart-pane.ts';
 import {
   type RestartTmuxServerPayloadValue,
+  restartServerErrors,
   restartTmuxServer,
 } from '../resolvers/restart-server.ts';
-import { serverErrors } from '../resolvers/server-act.ts';
 import type { NotRestored as NotRestoredValue } from '../tmux/model.ts';
 import {
   keyDescription,
@@ -51,6 +51,11 @@ const RestartTmuxServerInput = builder.inputType('RestartTmuxServerInput', {
   description: repeatDescription,
   fields: (t) => ({
     ...serverActFields(t),
+    onlyIfIdle: t.boolean({
+      defaultValue: false,
+      description:
+        'Only if it is proved idle, looked at again as the last thing before it is ended; else EBUSY, and nothing happens.',
+    }),
     continueStopped: t.boolean({
       defaultValue: false,
       description:
@@ -105,7 +110,7 @@ const RestartTmuxServerPayload = builder
 
 const RestartTmuxServerResult = builder.unionType('RestartTmuxServerResult', {
   description: 'What came of it.',
-  types: [RestartTmuxServerPayload, ...errorTypes(serverErrors)],
+  types: [RestartTmuxServerPayload, ...errorTypes(restartServerErrors)],
 });
 
 const RestartPaneInput = builder.inputType('RestartPaneInput', {
@@ -157,6 +162,7 @@ builder.mutationFields((t) => ({
     resolve: (_, { input }, context) =>
       restartTmuxServer(context, {
         ...serverActArgument(input),
+        onlyIfIdle: input.onlyIfIdle ?? false,
         continueStopped: input.continueStopped ?? false,
         force: input.force ?? false,
         restore: input.restore ?? 'LAYOUT',

@@ -1,6 +1,8 @@
+import { agentOf } from '../resolvers/agents.ts';
 import { capture, type PaneCaptureValue } from '../resolvers/capture.ts';
 import { linksOf, paneRef } from '../resolvers/nodes.ts';
 import { type PanesPage, panes } from '../resolvers/tmux-lists.ts';
+import { Agent, AgentState } from './agent.ts';
 import { builder } from './builder.ts';
 import { ListingUnknownError, NotFoundError, StaleGenerationError } from './errors.ts';
 import { idArgument, idArguments, paneId } from './global-ids.ts';
@@ -94,6 +96,13 @@ TmuxPane.implement({
       description: 'It is in a mode, such as copy mode.',
       resolve: ({ view }) => view.inMode,
     }),
+    agent: t.field({
+      type: Agent,
+      nullable: true,
+      description:
+        "The agent in its foreground, as the member's own processes tell. Null: none is known of.",
+      resolve: agentOf,
+    }),
     capture: t.field({
       type: PaneCaptureResult,
       nullable: true,
@@ -140,7 +149,8 @@ const TmuxPaneConnection = builder.objectRef<PanesPage>('TmuxPaneConnection').im
     }),
     unknownServers: t.expose('unknownServers', {
       type: [TmuxServer],
-      description: 'Servers whose panes are not known, so that none of them is in here.',
+      description:
+        'Servers whose panes are not known, so that none of them is in here. With `agentState` also those where it is not known what runs in some pane.',
     }),
   }),
 });
@@ -151,6 +161,10 @@ const PaneFilter = builder.inputType('PaneFilter', {
     memberIds: t.idList({ description: 'Panes of these members.' }),
     tmuxServerId: t.id({ description: 'Panes of this tmux server.' }),
     command: t.string({ description: 'Panes with exactly this program in the foreground.' }),
+    agentState: t.field({
+      type: [AgentState],
+      description: 'Panes with an agent in one of these states.',
+    }),
     dead: t.boolean({ description: 'Panes that are dead, or that are not.' }),
   }),
 });
@@ -178,6 +192,7 @@ builder.queryField('panes', (t) =>
             ? undefined
             : idArgument('TmuxServer', 'filter.tmuxServerId', filter.tmuxServerId).ref,
         command: filter?.command ?? undefined,
+        agentState: filter?.agentState ?? undefined,
         dead: filter?.dead ?? undefined,
       }),
   }),

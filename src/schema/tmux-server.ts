@@ -90,6 +90,17 @@ TmuxServer.implement({
       description: 'Use of one core, in per cent, between the last two looks.',
       resolve: ({ view }) => view.cpuPercent,
     }),
+    idle: t.boolean({
+      nullable: true,
+      description:
+        'True: proved, as of `listing.observedAt`. Nobody is attached, nothing was written for long, and each pane is a shell at rest or an agent that says itself that it is idle. False: proved not to be. Null: not known.',
+      resolve: ({ view }) => view.idle,
+    }),
+    workingAgents: t.int({
+      nullable: true,
+      description: 'Panes whose agent is WORKING. Null: not known.',
+      resolve: ({ view }) => view.workingAgents,
+    }),
     attachedClients: t.int({
       nullable: true,
       description: 'Attached clients, ours not counted.',
@@ -115,7 +126,7 @@ const TmuxServerConnection = builder.objectRef<ServersPage>('TmuxServerConnectio
     ...pageFields('TmuxServer', TmuxServer, t),
     complete: t.exposeBoolean('complete', {
       description:
-        'False when the listing of some visible member, or of one of its servers, is unknown.',
+        'False when the listing of some visible member, or of one of its servers, is unknown; with `idle` also when it is not known of some server whether it is.',
     }),
     unknownMembers: t.expose('unknownMembers', {
       type: [Member],
@@ -131,6 +142,9 @@ const TmuxServerFilter = builder.inputType('TmuxServerFilter', {
     status: t.field({ type: [TmuxServerStatus], description: 'Servers in one of these states.' }),
     outdated: t.boolean({
       description: 'Servers that are (or are not) known to be outdated.',
+    }),
+    idle: t.boolean({
+      description: 'Servers that are proved idle, or proved not to be. Not known is neither.',
     }),
   }),
 });
@@ -154,6 +168,7 @@ builder.queryField('tmuxServers', (t) =>
             : idArguments('Member', 'filter.memberIds', filter.memberIds).map(({ id }) => id),
         status: filter?.status ?? undefined,
         outdated: filter?.outdated ?? undefined,
+        idle: filter?.idle ?? undefined,
       }),
   }),
 );

@@ -66,6 +66,18 @@ export class TmuxServerStuckError extends Error {
   }
 }
 
+/** It was to be acted on only if it is idle, and that is not proved. Nothing was sent. */
+export class TmuxServerBusyError extends Error {
+  override readonly name = 'TmuxServerBusyError';
+  readonly evidence: readonly string[];
+  constructor(evidence: readonly string[]) {
+    super(
+      `The tmux server is not proved idle: ${evidence.join('; ')}. Wait, or ask without onlyIfIdle.`,
+    );
+    this.evidence = evidence;
+  }
+}
+
 /** Another restart or repair of this server is under way. */
 export class OperationInProgressError extends Error {
   override readonly name = 'OperationInProgressError';

@@ -304,6 +304,8 @@ export interface ServerState {
 export interface RestartServerRequest {
   readonly server: ServerRef;
   readonly expectedGeneration: Generation;
+  /** Looked at again as the last thing before the act. */
+  readonly onlyIfIdle: boolean;
   readonly continueStopped: boolean;
   readonly force: boolean;
   readonly restore: 'NONE' | 'LAYOUT';
@@ -401,7 +403,8 @@ export interface Fleet extends AsyncDisposable {
   capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture>;
   /**
    * @throws OperationInProgressError at once while another restart or repair of that server runs;
-   * StaleGenerationError, NotFoundError, ListingUnknownError, TmuxServerStuckError, UnsupportedError.
+   * StaleGenerationError, NotFoundError, ListingUnknownError, TmuxServerStuckError, TmuxServerBusyError,
+   * UnsupportedError.
    */
   prepareRestartServer(request: RestartServerRequest): Promise<PreparedAct<RestartServerResult>>;
   /** Waits for the server's lock. @throws as above, and WorkingDirectoryMissingError */

@@ -34,7 +34,8 @@ describe('restarting what is real', () => {
     await test[Symbol.asyncDispose]();
   });
   beforeEach(async () => {
-    world = await localFleet({ memberIds: [alice.id] });
+    const environment = { MUXWARDEN_IDLE_AFTER_MS: '1000' };
+    world = await localFleet({ memberIds: [alice.id], environment });
     tmux = await world.tmux();
     await world.refresh();
     server = world.server();
@@ -59,6 +60,7 @@ describe('restarting what is real', () => {
     idempotencyKey: randomUUID(),
     reason: null,
     password: undefined,
+    onlyIfIdle: false,
     continueStopped: false,
     force: false,
     restore: 'LAYOUT',
@@ -174,6 +176,35 @@ describe('restarting what is real', () => {
     expect(await restartTmuxServer(context, input())).toMatchObject({
       __typename: 'RestartTmuxServerPayload',
     });
+  });
+
+  it('only if idle: while a program runs it is EBUSY with the reason, and once idle it is done', async () => {
+    await tmux.run('send-keys', '-t', '%0', 'sleep 1000', 'Enter');
+    const running = () => tmux.run('display-message', '-p', '-t', '%0', '#{pane_current_command}');
+    await eventually(async () => (await running()) === 'sleep', 'it sleeps');
+    const busy = await restartTmuxServer(context, input({ onlyIfIdle: true }));
+    expect(busy).toMatchObject({
+      __typename: 'TmuxServerBusyError',
+      code: 'EBUSY',
+      evidence: expect.arrayContaining(['%0: sleep runs in the foreground']),
+    });
+    expect(await tmux.pid()).toBe(server.pid);
+    expect(await said()).toEqual(['OUTCOME FAILED EBUSY']);
+    expect((await recordedRows())[0]).toMatchObject({
+      intentId: null,
+      message: expect.stringContaining('%0: sleep runs in the foreground'),
+    });
+
+    await tmux.run('send-keys', '-t', '%0', 'C-c');
+    await eventually(async () => {
+      await world.refresh();
+      return world.server().idle;
+    }, 'it is idle');
+    expect(await restartTmuxServer(context, input({ onlyIfIdle: true }))).toMatchObject({
+      __typename: 'RestartTmuxServerPayload',
+    });
+    expect((await said()).slice(1)).toEqual(['INTENT', 'OUTCOME SUCCEEDED']);
+    expect((await recordedRows())[1]?.facts).toMatchObject({ onlyIfIdle: true });
   });
 
   it('without the database nothing is restarted, and reads go on', async () => {

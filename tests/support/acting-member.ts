@@ -21,6 +21,7 @@ export interface ActingOptions {
   /** What a restart starts; undefined: there is no tmux on the machine. */
   readonly installed: { readonly binary: string; readonly version: string } | undefined;
   readonly helper?: string;
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 export const helperPath = join(import.meta.dirname, '../../libexec/muxwarden-member');
@@ -33,8 +34,13 @@ export function actingMember({
   directory,
   installed,
   helper = helperPath,
+  environment = {},
 }: ActingOptions): ActingMember {
-  const config: Config = readConfig({ HOME: '/root', MUXWARDEN_SOCKET_DIRS: directory });
+  const config: Config = readConfig({
+    HOME: '/root',
+    MUXWARDEN_SOCKET_DIRS: directory,
+    ...environment,
+  });
   const processes = new Processes(config.processLimit);
   const tmux = new TmuxAdapter(
     'alice',
@@ -79,6 +85,7 @@ export function restartRequest(
   return {
     server: server.ref,
     expectedGeneration: server.generation ?? '',
+    onlyIfIdle: false,
     continueStopped: false,
     force: false,
     restore: 'LAYOUT',

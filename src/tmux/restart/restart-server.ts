@@ -1,4 +1,10 @@
-import { ListingUnknownError, TmuxServerStuckError, UnsupportedError } from '../errors.ts';
+import {
+  ListingUnknownError,
+  TmuxServerBusyError,
+  TmuxServerStuckError,
+  UnsupportedError,
+} from '../errors.ts';
+import { idleness } from '../idle.ts';
 import { HelperError } from '../member-helper.ts';
 import { type InstalledTmux, type MemberTmux, serverKey } from '../member-tmux.ts';
 import type {
@@ -23,7 +29,7 @@ import { underLock } from './under-lock.ts';
  * path whose server lives, or which somebody else took meanwhile, none is started.
  *
  * @throws OperationInProgressError, StaleGenerationError, NotFoundError, ListingUnknownError,
- * TmuxServerStuckError, UnsupportedError: all before anything was sent
+ * TmuxServerStuckError, TmuxServerBusyError, UnsupportedError: all before anything was sent
  */
 export async function prepareRestartServer(
   tmux: MemberTmux,
@@ -33,9 +39,14 @@ export async function prepareRestartServer(
   return await underLock(held, async () => {
     const server = await lookAgain(tmux, request.server, request.expectedGeneration);
     refuseUnreachable(server, request);
+    if (request.onlyIfIdle) refuseBusy(tmux, server);
     checkCommands(server, request);
     const installed = installedTmux(tmux, server);
     const restoration = await restorationBefore(tmux, server, request, installed);
+    if (request.onlyIfIdle) {
+      // Somebody may have come back while what it holds was read.
+      refuseBusy(tmux, await lookAgain(tmux, request.server, request.expectedGeneration));
+    }
     return {
       before: stateOf(server),
       targetLabel: serverLabel(server),
@@ -60,6 +71,12 @@ function refuseUnreachable(server: ServerView, request: RestartServerRequest): v
       server.version,
     );
   }
+}
+
+function refuseBusy(tmux: MemberTmux, server: ServerView): void {
+  const seenAt = server.listing.observedAt ?? new Date(0);
+  const { idle, evidence } = idleness(server, seenAt, tmux.config.idleAfterMs);
+  if (idle !== true) throw new TmuxServerBusyError(evidence);
 }
 
 function installedTmux(tmux: MemberTmux, server: ServerView): InstalledTmux {

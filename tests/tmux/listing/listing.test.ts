@@ -743,3 +743,112 @@ function visible({ status, servers }: MemberListing): string {
     ]) ?? null,
   ]);
 }
+
+describe('agents and idleness', () => {
+  const quiet = 1_767_000_000;
+  const claude = { doing: 'program', agent: 'claude' };
+  const one = (world: ReturnType<typeof scriptedListing>) => world.listing.peek().servers?.[0];
+  const firstPane = (world: ReturnType<typeof scriptedListing>) =>
+    one(world)?.sessions?.[0]?.windows[0]?.panes[0];
+
+  it('are asked for by the names of the table', async () => {
+    using world = scriptedListing({ MUXWARDEN_AGENTS: 'mine,c=claude' });
+    void world.listing.read();
+    await settle();
+    expect(world.helper.requests[0]).toContain(` agents=${hex('mine')},${hex('claude')}`);
+    await world.answer({ servers: [{ facts: [claude], writtenAt: quiet }] });
+    expect(firstPane(world)?.agent).toEqual({
+      kind: 'c',
+      state: 'UNKNOWN',
+      since: null,
+      evidence: 'PROCESS',
+    });
+  });
+
+  it('that something was written is a figure: no change, and nobody is woken', async () => {
+    using world = scriptedListing();
+    let second = quiet;
+    world.helper.always = () => snapshotRows({ servers: [{ writtenAt: ++second }] });
+    const release = world.listing.watch();
+    await world.clock.advance(10);
+    const before = world.listing.peek();
+    const rings = world.rings.length;
+    await world.clock.advance(60_000);
+    expect(one(world)?.activity[0]?.at).toEqual(new Date(second * 1_000));
+    expect(second).toBe(quiet + 13);
+    expect(world.listing.peek().status.version).toBe(before.status.version);
+    expect(one(world)?.sessions).toBe(before.servers?.[0]?.sessions);
+    expect(world.rings).toHaveLength(rings);
+    release();
+  });
+
+  it('idle turns with a look and never between looks; an old look proves nothing', async () => {
+    using world = scriptedListing({ MUXWARDEN_IDLE_AFTER_MS: '20000' });
+    const wrote = Math.floor(world.clock.now() / 1_000);
+    world.helper.always = () => snapshotRows({ servers: [{ writtenAt: wrote }] });
+    const release = world.listing.watch();
+    await world.clock.advance(10);
+    expect(one(world)).toMatchObject({ idle: false, listing: { state: 'FRESH' } });
+    // 20 s and the whole second are over; the look after that sees it.
+    await world.clock.advance(24_000);
+    const { version } = world.listing.peek().status;
+    expect(one(world)?.idle).toBe(false);
+    const rings = world.rings.length;
+    await world.clock.advance(1_000);
+    expect(one(world)?.idle).toBe(true);
+    expect(world.listing.peek().status.version).not.toBe(version);
+    expect(world.rings).toHaveLength(rings + 1);
+    await world.clock.advance(60_000);
+    expect(world.rings).toHaveLength(rings + 1);
+
+    release();
+    await world.clock.advance(60_000);
+    expect(one(world)).toMatchObject({ idle: null, listing: { state: 'STALE' } });
+    expect(firstPane(world)?.foreground?.isShell).toBe(true);
+  });
+
+  it('an agent turns with what it writes, without a change in its rows', async () => {
+    using world = scriptedListing();
+    let writtenAt = Math.floor(world.clock.now() / 1_000);
+    world.helper.always = () => snapshotRows({ servers: [{ facts: [claude], writtenAt }] });
+    const release = world.listing.watch();
+    await world.clock.advance(10);
+    expect(firstPane(world)?.agent).toMatchObject({ state: 'WORKING', evidence: 'OUTPUT' });
+    expect(one(world)).toMatchObject({ workingAgents: 1, idle: false });
+    const { version } = world.listing.peek().status;
+    await world.clock.advance(10_000);
+    expect(firstPane(world)?.agent).toMatchObject({ state: 'UNKNOWN', evidence: 'PROCESS' });
+    expect(one(world)?.workingAgents).toBe(0);
+    expect(world.listing.peek().status.version).not.toBe(version);
+    const rings = world.rings.length;
+    writtenAt = Math.floor(world.clock.now() / 1_000);
+    await world.clock.advance(5_000);
+    expect(one(world)?.workingAgents).toBe(1);
+    expect(world.rings).toHaveLength(rings + 1);
+    release();
+  });
+
+  it('what runs in a pane that nobody sees makes both unknown', async () => {
+    using world = scriptedListing();
+    void world.listing.read();
+    await settle();
+    await world.answer({ servers: [{ facts: [{ doing: '' }], writtenAt: quiet }] });
+    expect(one(world)).toMatchObject({ idle: null, workingAgents: null });
+    expect(firstPane(world)?.foreground).toBeNull();
+  });
+
+  it('a server that does not answer keeps its last agents while its rows are shown', async () => {
+    using world = scriptedListing();
+    const facts = [{ ...claude, report: 'working', lasting: '' }];
+    world.helper.always = () => snapshotRows({ servers: [{ facts, writtenAt: quiet }] });
+    const release = world.listing.watch();
+    await world.clock.advance(10);
+    expect(one(world)).toMatchObject({ workingAgents: 1, idle: false });
+    world.helper.always = () => snapshotRows({ servers: [{ code: 'TIMEOUT' }] });
+    await world.clock.advance(5_000);
+    expect(one(world)).toMatchObject({ workingAgents: 1, idle: null });
+    await world.clock.advance(11_000);
+    expect(one(world)).toMatchObject({ workingAgents: null, idle: null, sessions: null });
+    release();
+  });
+});
