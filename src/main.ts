@@ -57,6 +57,7 @@ export async function serve(config: Config): Promise<void> {
     fleet,
     audit,
     reauthentication: authentication.reauthentication,
+    signing: authentication.signing,
     installation: {
       version: await ownVersion(),
       startedAt,

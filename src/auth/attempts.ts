@@ -45,6 +45,11 @@ export class Attempts {
     return { allowed, left, retryInMs: left > 0 ? 0 : oldest + this.#windowMs - now };
   }
 
+  /** Attempts that remain, none taken. */
+  left(key: string): number {
+    return this.#limit - this.#recent(key, this.#clock.monotonic()).length;
+  }
+
   giveBack(key: string): void {
     const times = this.#taken.get(key);
     times?.pop();

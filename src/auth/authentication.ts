@@ -3,11 +3,12 @@ import type { Config } from '../config.ts';
 import type { Database, Log } from '../database/database.ts';
 import { Members } from '../members/members.ts';
 import type { AccountStore } from './account-store.ts';
+import { Grants } from './grants.ts';
 import { PasswordProof } from './password-proof.ts';
 import { PasswordReauthentication } from './password-reauthentication.ts';
 import type { Reauthentication } from './reauthentication.ts';
 import { type NewSession, Sessions } from './sessions.ts';
-import { signIn } from './sign-in.ts';
+import { SignIn, type SignInEnd } from './sign-in.ts';
 import type { Viewer } from './viewer.ts';
 
 /** The ways in, put together. */
@@ -16,12 +17,20 @@ export interface Authentication {
   apiKey(key: string): Promise<Viewer | undefined>;
   /** The viewer of a session's cookie. */
   session(token: string): Promise<Viewer | undefined>;
-  /** Undefined for a link that is used, expired or unknown. */
-  redeemSignInLink(token: string): Promise<NewSession | undefined>;
+  readonly signing: Signing;
   readonly reauthentication: Reauthentication;
   readonly sessions: Sessions;
-  /** @throws ReauthenticationRequiredError */
-  signIn(login: string, password: string, address: string | null): Promise<NewSession>;
+}
+
+/** How sessions begin and end. */
+export interface Signing {
+  signIn(login: string, password: string, address: string | null): Promise<SignInEnd>;
+  /** Undefined for a link that is used, expired or unknown. */
+  redeemLink(token: string, address: string | null): Promise<NewSession | undefined>;
+  /** One session; nobody is let in by it from now on. */
+  end(sessionId: string): Promise<void>;
+  /** All sessions of the member, and what else of its sign-ins could be used. */
+  endAll(memberId: string): Promise<void>;
 }
 
 export function openAuthentication(
@@ -36,13 +45,24 @@ export function openAuthentication(
   // Counted apart: what strangers try at the door pushes nobody's count out of memory inside.
   const atTheDoor = new PasswordProof(accounts, members, clock, log);
   const inside = new PasswordProof(accounts, members, clock, log);
+  const door = new SignIn(accounts, atTheDoor, sessions, clock);
+  const grants = new Grants(database, clock, log);
   return {
     apiKey: (key) => accounts.authenticateKey(key),
     session: (token) => accounts.authenticateSession(token),
-    redeemSignInLink: (token) => sessions.redeemLink(token),
-    reauthentication: new PasswordReauthentication(accounts, inside, config.stateDir),
+    signing: {
+      signIn: (login, password, address) => door.signIn(login, password, address),
+      redeemLink: (token, address) => sessions.redeemLink(token, address),
+      async end(sessionId) {
+        await sessions.end(sessionId);
+        await accounts.reload();
+      },
+      async endAll(memberId) {
+        await sessions.endAll(memberId);
+        await accounts.reload();
+      },
+    },
+    reauthentication: new PasswordReauthentication(accounts, inside, grants, config.stateDir),
     sessions,
-    signIn: (login, password, address) =>
-      signIn({ accounts, proof: atTheDoor, sessions }, login, password, address),
   };
 }

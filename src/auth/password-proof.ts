@@ -6,20 +6,28 @@ import type { Members } from '../members/members.ts';
 import type { AccountStore } from './account-store.ts';
 import { Attempts } from './attempts.ts';
 import { checkPassword, hashPassword, PasswordsBusyError } from './passwords.ts';
+import { placeOf } from './place.ts';
 
 /**
  * Whether a password is an account's, for sign-in and for re-authentication. Five misses in 15
  * minutes end the tries of one account (seen from one place, before anybody is signed in, so that
- * no outsider locks an account), and fifty those of one address. Tries of one account go one after
- * the other; those that come with the very password that was right a moment ago share that answer,
- * so that a burst of equal calls costs one hash and no tries.
+ * no outsider locks an account), fifty those of one place, and five hundred those of everybody but
+ * who may go `beyondCap`. Tries of one account go one after the other; those that come with the very
+ * password that was right a moment ago share that answer, so that a burst of equal calls costs one
+ * hash and no tries.
  */
 export type Proof =
   | { readonly kind: 'RIGHT' }
-  | { readonly kind: 'WRONG'; readonly left: number; readonly retryAt: Date | null }
+  | {
+      readonly kind: 'WRONG';
+      readonly left: number;
+      readonly retryAt: Date | null;
+      /** False: no try was left, so the password was not looked at. */
+      readonly tried: boolean;
+    }
   | { readonly kind: 'BUSY'; readonly left: number; readonly retryAt: Date };
 
-const windowMs = 15 * 60_000;
+export const windowMs = 15 * 60_000;
 const shareMs = 2_000;
 
 export class PasswordProof {
@@ -28,7 +36,8 @@ export class PasswordProof {
   readonly #clock: Clock;
   readonly #log: Log | undefined;
   readonly #tries: Attempts;
-  readonly #triesOfAddress: Attempts;
+  readonly #triesOfPlace: Attempts;
+  readonly #triesOfAll: Attempts;
   readonly #turns = new KeyedMutex();
   readonly #digestKey = randomBytes(32);
   /** Of the last right password of a try key; dropped after `shareMs`. */
@@ -45,53 +54,82 @@ export class PasswordProof {
     this.#clock = clock;
     this.#log = log;
     this.#tries = new Attempts(5, windowMs, clock);
-    this.#triesOfAddress = new Attempts(50, windowMs, clock);
+    this.#triesOfPlace = new Attempts(50, windowMs, clock);
+    this.#triesOfAll = new Attempts(500, windowMs, clock);
   }
 
   /**
    * @param key what the tries are counted by
    * @param memberId undefined where there is no such account: as slow, and never right
+   * @param beyondCap asked once the tries of everybody are used up
    */
   async prove(
     key: string,
     memberId: string | undefined,
     password: string,
     address: string | null,
+    beyondCap: () => Promise<boolean> = async () => false,
   ): Promise<Proof> {
     using _turn = await this.#turns.acquire(key);
     const stored = memberId === undefined ? null : (this.#accounts.passwordHash(memberId) ?? null);
     const digest = createHmac('sha256', this.#digestKey)
       .update(`${stored}\n${password}`)
       .digest('base64url');
-    if (stored !== null && this.#right.get(key) === digest) return { kind: 'RIGHT' };
-    const place = address ?? 'unknown';
-    const fromPlace = this.#triesOfAddress.take(place);
-    if (!fromPlace.allowed) return this.#refused(fromPlace.retryInMs);
-    const allowance = this.#tries.take(key);
-    if (!allowance.allowed) {
-      this.#triesOfAddress.giveBack(place);
-      return this.#refused(allowance.retryInMs);
-    }
+    // Only while tries are left, or whoever has used them up could go on guessing here for nothing.
+    const shares = stored !== null && this.#right.get(key) === digest && this.#tries.left(key) > 0;
+    if (shares) return { kind: 'RIGHT' };
+    const taken = await this.#take(key, placeOf(address), beyondCap);
+    if ('refused' in taken) return taken.refused;
+    const { left, retryInMs, giveBack } = taken;
     try {
       const { right, outdated } = await checkPassword(password, stored);
       if (!right || stored === null || memberId === undefined) {
-        const { left, retryInMs } = allowance;
-        return { kind: 'WRONG', left, retryAt: left > 0 ? null : this.#in(retryInMs) };
+        const retryAt = left > 0 ? null : this.#in(retryInMs);
+        return { kind: 'WRONG', left, retryAt, tried: true };
       }
       if (outdated) await this.#rehash(memberId, stored, password);
     } catch (error) {
-      this.#tries.giveBack(key);
-      this.#triesOfAddress.giveBack(place);
+      giveBack();
       if (!(error instanceof PasswordsBusyError)) throw error;
-      return { kind: 'BUSY', left: allowance.left + 1, retryAt: this.#in(5_000) };
+      return { kind: 'BUSY', left: left + 1, retryAt: this.#in(5_000) };
     }
-    this.#tries.giveBack(key);
-    this.#triesOfAddress.giveBack(place);
+    giveBack();
     this.#right.set(key, digest);
     this.#clock.after(shareMs, () => {
       if (this.#right.get(key) === digest) this.#right.delete(key);
     });
     return { kind: 'RIGHT' };
+  }
+
+  /** One try of each that counts, or of none. */
+  async #take(
+    key: string,
+    place: string,
+    beyondCap: () => Promise<boolean>,
+  ): Promise<
+    | { readonly refused: Proof }
+    | { readonly left: number; readonly retryInMs: number; readonly giveBack: () => void }
+  > {
+    const taken: (() => void)[] = [];
+    const giveBack = () => {
+      for (const one of taken) one();
+    };
+    const ofAll = this.#triesOfAll.take('');
+    if (ofAll.allowed) taken.push(() => this.#triesOfAll.giveBack(''));
+    else if (!(await beyondCap())) return { refused: this.#refused(ofAll.retryInMs) };
+    const ofPlace = this.#triesOfPlace.take(place);
+    if (ofPlace.allowed) {
+      taken.push(() => this.#triesOfPlace.giveBack(place));
+      const own = this.#tries.take(key);
+      if (own.allowed) {
+        taken.push(() => this.#tries.giveBack(key));
+        return { left: own.left, retryInMs: own.retryInMs, giveBack };
+      }
+      giveBack();
+      return { refused: this.#refused(own.retryInMs) };
+    }
+    giveBack();
+    return { refused: this.#refused(ofPlace.retryInMs) };
   }
 
   /** The password was right, whatever becomes of this. */
@@ -104,7 +142,7 @@ export class PasswordProof {
   }
 
   #refused(retryInMs: number): Proof {
-    return { kind: 'WRONG', left: 0, retryAt: this.#in(retryInMs) };
+    return { kind: 'WRONG', left: 0, retryAt: this.#in(retryInMs), tried: false };
   }
 
   #in(ms: number): Date {

@@ -3,6 +3,8 @@ import { and, eq, gt, isNull, lt, or } from 'drizzle-orm';
 import { type Clock, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
 import { members, signInLinks, sessions as table } from '../database/tables.ts';
+import { endSessions } from '../members/end-sessions.ts';
+import { placeOf } from './place.ts';
 import { hashOf, newSecret } from './secret.ts';
 
 /**
@@ -46,7 +48,7 @@ export class Sessions {
   }
 
   /** Undefined for a link that is used, expired, unknown, or of a member who may not sign in. */
-  redeemLink(token: string): Promise<NewSession | undefined> {
+  redeemLink(token: string, address: string | null = null): Promise<NewSession | undefined> {
     const now = new Date(this.#clock.now());
     return this.#database.drizzle.transaction(async (transaction) => {
       // One statement decides, so that of two who come at once one gets it.
@@ -72,13 +74,26 @@ export class Sessions {
             isNull(members.deletedAt),
           ),
         );
-      return member && this.#begin(transaction, member.id, 'SIGN_IN_LINK');
+      return member && this.#begin(transaction, member.id, 'SIGN_IN_LINK', address);
     });
   }
 
   /** For a member whose password was right. */
-  begin(memberId: string): Promise<NewSession> {
-    return this.#begin(this.#database.drizzle, memberId, 'SESSION');
+  begin(memberId: string, address: string | null): Promise<NewSession> {
+    return this.#begin(this.#database.drizzle, memberId, 'SESSION', address);
+  }
+
+  /** Whether this login began a session from that place within the last week or two. */
+  async knows(login: string, address: string | null): Promise<boolean> {
+    const found = await this.#database.drizzle
+      .select({ id: table.id })
+      .from(table)
+      .innerJoin(members, eq(members.id, table.memberId))
+      .where(
+        and(eq(members.login, login), isNull(members.deletedAt), eq(table.place, placeOf(address))),
+      )
+      .limit(1);
+    return found.length > 0;
   }
 
   /** False: it had ended before. */
@@ -91,10 +106,18 @@ export class Sessions {
     return ended.length > 0;
   }
 
+  /** Signs the member out everywhere; links and grants that were not used yet are gone as well. */
+  async endAll(memberId: string): Promise<void> {
+    await this.#database.drizzle.transaction((transaction) =>
+      endSessions(transaction, memberId, new Date(this.#clock.now())),
+    );
+  }
+
   async #begin(
     writer: Pick<Database['drizzle'], 'insert' | 'delete'>,
     memberId: string,
     via: 'SESSION' | 'SIGN_IN_LINK',
+    address: string | null,
   ): Promise<NewSession> {
     const now = this.#clock.now();
     const session = {
@@ -113,6 +136,7 @@ export class Sessions {
       createdAt: new Date(now),
       lastSeenAt: new Date(now),
       expiresAt: session.expiresAt,
+      place: placeOf(address),
     });
     return session;
   }

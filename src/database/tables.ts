@@ -107,7 +107,24 @@ export const sessions = pgTable('sessions', {
   lastSeenAt: moment('last_seen_at').notNull().defaultNow(),
   expiresAt: moment('expires_at').notNull(),
   endedAt: moment('ended_at'),
+  /** Where it was begun from, as its network: a place that this member is known to come from. */
+  place: text(),
 });
+
+export const grants = pgTable(
+  'grants',
+  {
+    tokenHash: bytea('token_hash').primaryKey(),
+    memberId: uuid('member_id')
+      .notNull()
+      .references(() => members.id),
+    /** SHA-256 of the credential that asked and of the act that it is for. */
+    binding: bytea().notNull(),
+    expiresAt: moment('expires_at').notNull(),
+    usedAt: moment('used_at'),
+  },
+  (table) => [index('grants_expiry').on(table.expiresAt)],
+);
 
 export const signInLinks = pgTable('sign_in_links', {
   tokenHash: bytea('token_hash').primaryKey(),

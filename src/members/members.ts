@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { and, asc, eq, isNull } from 'drizzle-orm';
 import type { Database } from '../database/database.ts';
-import { sessions, members as table } from '../database/tables.ts';
+import { members as table } from '../database/tables.ts';
 import { codeOf } from '../database/unavailable.ts';
+import { endSessions } from './end-sessions.ts';
 import { checkedLogin, checkedOsUser } from './login.ts';
 import type { Member, Role } from './member.ts';
 
@@ -113,10 +114,7 @@ export class Members {
   ): Promise<void> {
     await this.#database.drizzle.transaction(async (transaction) => {
       await transaction.update(table).set(change).where(eq(table.id, id));
-      await transaction
-        .update(sessions)
-        .set({ endedAt: new Date() })
-        .where(and(eq(sessions.memberId, id), isNull(sessions.endedAt)));
+      await endSessions(transaction, id, new Date());
     });
   }
 }

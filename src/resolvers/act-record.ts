@@ -1,8 +1,9 @@
 import { AuditUnavailableError, type Json } from '../audit/audit.ts';
 import type { AuditEntry, AuditEvent } from '../audit/record.ts';
+import type { Consent } from '../auth/reauthentication.ts';
 import { escapeText } from '../escape.ts';
 import { TmuxServerStuckError } from '../tmux/errors.ts';
-import type { PreparedAct, ServerState, Survivor } from '../tmux/model.ts';
+import type { ServerState, Survivor } from '../tmux/model.ts';
 import type { Context } from './context.ts';
 import { RequestError } from './request-error.ts';
 import { freezeError } from './stored-error.ts';
@@ -30,10 +31,20 @@ export interface RecordedAct<Result, Name extends UserErrorValue['__typename']> 
 export interface Report {
   readonly outcome: 'SUCCEEDED' | 'FAILED' | 'UNKNOWN';
   readonly message: string | null;
-  readonly after: ServerState;
-  readonly survivors: readonly Survivor[];
+  readonly after: ServerState | null;
+  readonly survivors: readonly Survivor[] | null;
   /** What the payload is made of, also for later calls with the same key. */
   readonly answer: Json;
+}
+
+/** Locked and looked at again; a `PreparedAct` of the fleet is one. Disposing gives the lock back. */
+export interface Prepared<Result> extends Disposable {
+  /** Null where the act is not about a tmux server. */
+  readonly before: ServerState | null;
+  readonly targetLabel: string;
+  /** What the act is about, where the call could not name it since it is to be made. */
+  readonly made?: { readonly memberId: string; readonly id: string };
+  run(): Promise<Result>;
 }
 
 /** How the rows are written, with what belongs to them. */
@@ -52,13 +63,14 @@ export type End = Pick<AuditEntry, 'outcome' | 'code' | 'message' | 'after' | 's
  */
 export async function actOnRecord<Result, Name extends UserErrorValue['__typename']>(
   context: Context,
-  prepared: PreparedAct<Result>,
+  prepared: Prepared<Result>,
   act: RecordedAct<Result, Name>,
   entry: AuditEntry,
   rows: Rows,
 ): Promise<{ readonly end: End; readonly outcome: AuditEvent | undefined }> {
-  const { before, targetLabel } = prepared;
-  const named = { ...entry, before, targetLabel };
+  const { before, targetLabel, made } = prepared;
+  const target = made === undefined ? {} : { memberId: made.memberId, targetId: made.id };
+  const named = { ...entry, ...target, before, targetLabel };
   const begun = await rows.intent({ ...named, phase: 'INTENT', outcome: null, facts: act.facts });
   const end = await run(prepared, act);
   const { answer, ...result } = end;
@@ -79,9 +91,44 @@ export async function actOnRecord<Result, Name extends UserErrorValue['__typenam
   }
 }
 
+/**
+ * Writes intents, and uses up what the caller has shown with the first of them. Where no intent could
+ * be written it is as good as before; should giving back fail too, another password is no harm.
+ */
+export function spending(
+  context: Pick<Context, 'audit'>,
+  consent: Consent | undefined,
+  intent: Rows['intent'],
+): Rows['intent'] {
+  if (consent === undefined) return intent;
+  let spent: Promise<void> | undefined;
+  let writing = 0;
+  let written = false;
+  return async (entry) => {
+    spent ??= consent.spend();
+    try {
+      await spent;
+    } catch (error) {
+      throw await refused(context, { ...entry, phase: 'OUTCOME', outcome: 'DENIED' }, error);
+    }
+    writing += 1;
+    try {
+      const row = await intent(entry);
+      written = true;
+      return row;
+    } finally {
+      writing -= 1;
+      if (!written && writing === 0) {
+        spent = undefined;
+        await consent.giveBack().catch(() => undefined);
+      }
+    }
+  };
+}
+
 /** Never throws: whatever happened is an outcome. */
 async function run<Result, Name extends UserErrorValue['__typename']>(
-  prepared: PreparedAct<Result>,
+  prepared: Prepared<Result>,
   act: RecordedAct<Result, Name>,
 ): Promise<End> {
   try {
@@ -105,7 +152,7 @@ async function run<Result, Name extends UserErrorValue['__typename']>(
 
 /** Puts the refusal on record; gives the error that the caller is to get. */
 export async function refused(
-  context: Context,
+  context: Pick<Context, 'audit'>,
   entry: AuditEntry,
   error: unknown,
 ): Promise<unknown> {
@@ -137,18 +184,29 @@ export async function refused(
   }
 }
 
+export interface Target {
+  /** Null: about no member, or about one that is only to be. */
+  readonly memberId: string | null;
+  /** The id of the API. */
+  readonly id: string | null;
+  /** Says nothing that the caller did not. */
+  readonly label: string | null;
+  /** Null where it is not about a tmux server. */
+  readonly generation: string | null;
+}
+
 /** Who an act is about and why it is done. */
 interface About {
   readonly action: AuditEntry['action'];
-  readonly reason: string | null | undefined;
+  readonly reason?: string | null | undefined;
   /** Null: about many. */
-  readonly target: {
-    readonly memberId: string;
-    readonly id: string;
-    readonly label: string;
-    readonly generation: string;
-  } | null;
+  readonly target: Target | null;
 }
+
+/** From where a call comes, and of whom; null: nobody is signed in. */
+export type Caller = Pick<Context, 'userAgent' | 'address' | 'requestId'> & {
+  readonly viewer: Context['viewer'] | null;
+};
 
 const unexpected: OutcomeUnknownValue = {
   __typename: 'OutcomeUnknownError',
@@ -158,14 +216,15 @@ const unexpected: OutcomeUnknownValue = {
 };
 
 /** As of a refused call; what comes of it is filled in. */
-export function entryOf(context: Context, act: About, operationId: string): AuditEntry {
-  const { viewer, userAgent, address, requestId } = context;
+export function entryOf(caller: Caller, act: About, operationId: string): AuditEntry {
+  const { viewer, userAgent, address, requestId } = caller;
+  const generation = act.target?.generation ?? null;
   return {
     phase: 'OUTCOME',
     outcome: 'DENIED',
     action: act.action,
-    actorId: viewer.member.id,
-    actorKeyId: viewer.via === 'API_KEY' ? viewer.credentialId : null,
+    actorId: viewer?.member.id ?? null,
+    actorKeyId: viewer?.via === 'API_KEY' ? viewer.credentialId : null,
     actorAddress: address,
     actorAgent: userAgent === null ? null : escapeText(userAgent.slice(0, 500)),
     memberId: act.target?.memberId ?? null,
@@ -180,7 +239,7 @@ export function entryOf(context: Context, act: About, operationId: string): Audi
     before: null,
     after: null,
     survivors: null,
-    facts: act.target && { expectedGeneration: act.target.generation },
+    facts: generation === null ? null : { expectedGeneration: generation },
   };
 }
 
@@ -190,4 +249,8 @@ function stuckState(error: unknown): ServerState | null {
   return { generation: null, pid, version: null, status, sessionCount: null };
 }
 
-const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+/** Of a failed query only what the database said: the rest holds what was to be stored. */
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return 'query' in error && error.cause instanceof Error ? error.cause.message : error.message;
+}

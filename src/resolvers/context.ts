@@ -1,10 +1,20 @@
 import type { Audit } from '../audit/audit.ts';
 import type { Accounts } from '../auth/accounts.ts';
+import type { Signing } from '../auth/authentication.ts';
 import type { Reauthentication } from '../auth/reauthentication.ts';
+import type { NewSession } from '../auth/sessions.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import type { Config } from '../config.ts';
 import type { Fleet } from '../tmux/model.ts';
 import type { Installation } from './installation.ts';
+import type { RequestError } from './request-error.ts';
+
+/** The cookie of a browser's session, as the answer will set it. */
+export interface SessionCookie {
+  /** From here on the viewer of the operation is this one. */
+  begin(session: NewSession, viewer: Viewer): void;
+  end(): void;
+}
 
 /** What every resolver gets: who asks, from where, and the parts that can answer. */
 export interface Context {
@@ -17,6 +27,9 @@ export interface Context {
   readonly accounts: Accounts;
   readonly audit: Audit;
   readonly reauthentication: Reauthentication;
+  readonly signing: Signing;
+  /** Where the answer can set a cookie; else why it can't. */
+  readonly cookie: SessionCookie | RequestError;
   readonly installation: Installation;
   readonly config: Config;
   /** Aborted when the caller is gone: its connection closed, or it unsubscribed. */

@@ -2,16 +2,25 @@ import { createHash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import {
   type Answered,
+  type IdempotencyClaim,
   IdempotencyConflictError,
   type Json,
   StillRunningError,
 } from '../audit/audit.ts';
 import type { AuditEntry, AuditEvent } from '../audit/record.ts';
 import { maySeeListing } from '../auth/authority.ts';
+import type { Consent } from '../auth/reauthentication.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import { NotFoundError, OperationInProgressError } from '../tmux/errors.ts';
-import type { PreparedAct } from '../tmux/model.ts';
-import { actOnRecord, entryOf, type RecordedAct, refused } from './act-record.ts';
+import {
+  actOnRecord,
+  entryOf,
+  type Prepared,
+  type RecordedAct,
+  refused,
+  spending,
+  type Target,
+} from './act-record.ts';
 import type { Context } from './context.ts';
 import { badInput, forbidden } from './request-error.ts';
 import { thawError } from './stored-error.ts';
@@ -30,17 +39,11 @@ export interface Act<Result, Name extends UserErrorValue['__typename']>
   extends RecordedAct<Result, Name> {
   readonly mutation: string;
   readonly action: AuditEntry['action'];
-  readonly idempotencyKey: string;
+  /** Null for an act that may come twice without harm: each call is one of its own. */
+  readonly idempotencyKey: string | null;
   readonly reason: string | null | undefined;
-  readonly target: {
-    readonly memberId: string;
-    /** The id of the API. */
-    readonly id: string;
-    /** From the id alone: says nothing that the caller did not. */
-    readonly label: string;
-    readonly generation: string;
-  };
-  /** What makes two calls the same, the password left out. */
+  readonly target: Target;
+  /** What makes two calls the same; password and grant left out. */
   readonly input: Json;
   /** For the refusal: `restarting this tmux server`. */
   readonly what: string;
@@ -48,8 +51,8 @@ export interface Act<Result, Name extends UserErrorValue['__typename']>
   /** @throws RequestError (BAD_USER_INPUT) that names the argument */
   readonly check?: () => void;
   /** @throws ReauthenticationRequiredError */
-  readonly reauthenticate?: () => Promise<void>;
-  readonly prepare: (operationId: string) => Promise<PreparedAct<Result>>;
+  readonly reauthenticate?: () => Promise<Consent>;
+  readonly prepare: (operationId: string) => Promise<Prepared<Result>>;
 }
 
 export type Recorded<Name> =
@@ -71,21 +74,32 @@ export async function recorded<Result, Name extends UserErrorValue['__typename']
   try {
     await authorise(context, act, entry);
     check(act);
-    const claim = {
-      actorId: context.viewer.member.id,
-      mutation: act.mutation,
-      key: act.idempotencyKey,
-      inputHash: createHash('sha256').update(JSON.stringify(act.input)).digest(),
-    };
-    const answered = await context.audit
-      .once(claim, () => perform(context, act, entry, claim))
-      .catch((error: unknown) => refuseKey(context, entry, error));
+    const claim = claimOf(context, act);
+    const answered =
+      claim === undefined
+        ? await perform(context, act, entry, undefined)
+        : await context.audit
+            .once(claim, () => perform(context, act, entry, claim))
+            .catch((error: unknown) => refuseKey(context, entry, error));
     return told(answered, act.errors);
   } catch (error) {
     const said = userErrorOf(error);
     if (said === undefined || !isNamed(said, act.errors)) throw error;
     return { kind: 'refused', error: said };
   }
+}
+
+function claimOf(
+  { viewer }: Context,
+  {
+    mutation,
+    idempotencyKey: key,
+    input,
+  }: Pick<Act<unknown, never>, 'mutation' | 'idempotencyKey' | 'input'>,
+): IdempotencyClaim | undefined {
+  if (key === null) return undefined;
+  const inputHash = createHash('sha256').update(JSON.stringify(input)).digest();
+  return { actorId: viewer.member.id, mutation, key, inputHash };
 }
 
 async function authorise(
@@ -98,9 +112,11 @@ async function authorise(
     throw await refused(
       context,
       entry,
-      maySeeListing(viewer, target.memberId) ? forbidden(what) : new NotFoundError(),
+      target.memberId === null || maySeeListing(viewer, target.memberId)
+        ? forbidden(what)
+        : new NotFoundError(),
     );
-  if (accounts.member(target.memberId) === undefined)
+  if (target.memberId !== null && accounts.member(target.memberId) === undefined)
     throw await refused(context, { ...entry, outcome: 'FAILED' }, new NotFoundError());
 }
 
@@ -109,7 +125,7 @@ function check({
   reason,
   check: checkInput,
 }: Pick<Act<unknown, never>, 'idempotencyKey' | 'reason' | 'check'>): void {
-  if (!/^[\x20-\x7e]{1,64}$/.test(idempotencyKey))
+  if (idempotencyKey !== null && !/^[\x20-\x7e]{1,64}$/.test(idempotencyKey))
     throw badInput('input.idempotencyKey', 'is 1 to 64 printable ASCII characters.');
   if (reason != null && [...reason].length > 500)
     throw badInput('input.reason', 'is 500 characters at most.');
@@ -120,14 +136,15 @@ async function perform<Result, Name extends UserErrorValue['__typename']>(
   context: Context,
   act: Act<Result, Name>,
   entry: AuditEntry,
-  claim: Parameters<Context['audit']['intend']>[1],
+  claim: IdempotencyClaim | undefined,
 ): Promise<Answered> {
+  let consent: Consent | undefined;
   try {
-    await act.reauthenticate?.();
+    consent = await act.reauthenticate?.();
   } catch (error) {
     throw await refused(context, entry, error);
   }
-  let preparing: PreparedAct<Result>;
+  let preparing: Prepared<Result>;
   try {
     preparing = await act.prepare(entry.operationId);
   } catch (error) {
@@ -135,7 +152,7 @@ async function perform<Result, Name extends UserErrorValue['__typename']>(
   }
   using prepared = preparing;
   const { end, outcome } = await actOnRecord(context, prepared, act, entry, {
-    intent: (intent) => context.audit.intend(intent, claim),
+    intent: spending(context, consent, (intent) => context.audit.intend(intent, claim)),
     outcome: (concluded, answer) => context.audit.conclude(concluded, answer),
   });
   return { answer: end.answer, outcome };

@@ -24,10 +24,9 @@ export async function repairTmuxServer(
 ): Promise<RepairTmuxServerPayloadValue | ServerActError> {
   const { server, expectedGeneration, repair } = input;
   const end = await recorded(context, {
-    ...onServer(context, input, { repair }),
+    ...onServer(context, input, 'REPAIR_TMUX_SERVER', { repair }),
     errors: serverErrors,
     mutation: 'repairTmuxServer',
-    action: 'REPAIR_TMUX_SERVER',
     what: 'repairing this tmux server',
     prepare: (operationId) =>
       context.fleet.prepareRepairServer({ server, expectedGeneration, repair, operationId }),

@@ -56,12 +56,11 @@ export async function restartTmuxServer(
   const { onlyIfIdle, continueStopped, force, restore } = input;
   const options = { onlyIfIdle, continueStopped, force, restore };
   const commands = restoreCommands.map(({ pane, command }) => ({ pane: pane.pane, command }));
-  const act = onServer(context, input, options);
+  const act = onServer(context, input, 'RESTART_TMUX_SERVER', options);
   const end = await recorded(context, {
     ...act,
     errors: restartServerErrors,
     mutation: 'restartTmuxServer',
-    action: 'RESTART_TMUX_SERVER',
     what: 'restarting this tmux server',
     input: { act: act.input, commands },
     facts: {

@@ -14,6 +14,7 @@ export interface ServerAct {
   readonly idempotencyKey: string;
   readonly reason: string | null | undefined;
   readonly password: string | null | undefined;
+  readonly grant: string | null | undefined;
 }
 
 /** The errors that an act on a whole server may end in. */
@@ -32,6 +33,7 @@ export const serverErrors = [
 export type ServerActError = Named<(typeof serverErrors)[number]>;
 
 type Shared =
+  | 'action'
   | 'idempotencyKey'
   | 'reason'
   | 'target'
@@ -47,12 +49,14 @@ type Shared =
  */
 export function onServer(
   context: Context,
-  { server, expectedGeneration, idempotencyKey, reason, password }: ServerAct,
+  { server, expectedGeneration, idempotencyKey, reason, password, grant }: ServerAct,
+  action: 'RESTART_TMUX_SERVER' | 'REPAIR_TMUX_SERVER',
   options: Readonly<Record<string, string | boolean>>,
 ): Required<Pick<Act<unknown, never>, Shared>> {
   const { memberId, pathHex, generation: ownGeneration } = server;
   const id = encodeId({ type: 'TmuxServer', ref: server });
   return {
+    action,
     idempotencyKey,
     reason,
     target: { memberId, id, label: serverLabel(pathHex), generation: expectedGeneration },
@@ -66,7 +70,11 @@ export function onServer(
     allowed: (viewer) => mayActOnServer(viewer, memberId),
     check: () => checkGeneration('input.expectedGeneration', expectedGeneration),
     reauthenticate: () =>
-      context.reauthentication.require(context.viewer, password ?? undefined, context.address),
+      context.reauthentication.require(context.viewer, { password, grant }, context.address, {
+        action,
+        targets: [{ id, generation: expectedGeneration }],
+        memberId: null,
+      }),
   };
 }
 

@@ -29,7 +29,11 @@ export function serverActFields(t: InputFieldBuilder<Types, 'InputObject'>) {
     idempotencyKey: t.string({ required: true, description: keyDescription }),
     reason: t.string({ description: reasonDescription }),
     password: t.string({
-      description: "The caller's own password, unless a key with RESTART stands for it.",
+      description: "The caller's own password, unless a grant or a key with RESTART stands for it.",
+    }),
+    grant: t.string({
+      description:
+        'What `reauthenticate` gave for this act on exactly this server in this life, instead of the password. Used up by the intent, not by a refusal before it.',
     }),
   };
 }
@@ -57,16 +61,18 @@ interface ServerActInput {
   readonly idempotencyKey: string;
   readonly reason?: string | null | undefined;
   readonly password?: string | null | undefined;
+  readonly grant?: string | null | undefined;
 }
 
 /** @throws RequestError (BAD_USER_INPUT) */
 export function serverActArgument(input: ServerActInput): ServerAct {
-  const { tmuxServerId, expectedGeneration, idempotencyKey, reason, password } = input;
+  const { tmuxServerId, expectedGeneration, idempotencyKey, reason, password, grant } = input;
   return {
     server: idArgument('TmuxServer', 'input.tmuxServerId', `${tmuxServerId}`).ref,
     expectedGeneration,
     idempotencyKey,
     reason,
     password,
+    grant,
   };
 }

@@ -12,6 +12,7 @@ import './pane-output.ts';
 import './audit.ts';
 import './restart.ts';
 import './repair.ts';
+import './sign-in.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

@@ -155,7 +155,7 @@ builder.mutationFields((t) => ({
   restartTmuxServer: t.field({
     type: RestartTmuxServerResult,
     description:
-      'Ends a tmux server and starts it again with the installed tmux. Every program in its panes ends. Needs the password again, or a key with RESTART that an ADMIN made.',
+      'Ends a tmux server and starts it again with the installed tmux. Every program in its panes ends. Needs the password again, a grant, or a key with RESTART that an ADMIN made.',
     args: {
       input: t.arg({ type: RestartTmuxServerInput, required: true, description: 'What, and how.' }),
     },

@@ -27,7 +27,7 @@ export const Credential = builder.enumType('Credential', {
   } as const,
 });
 
-const Viewer = builder.objectRef<ViewerValue>('Viewer').implement({
+export const Viewer = builder.objectRef<ViewerValue>('Viewer').implement({
   description: 'Who asks, and how far the credential reaches.',
   fields: (t) => ({
     member: t.field({

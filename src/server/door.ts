@@ -48,15 +48,19 @@ export function refuseOrigin({ origins }: Door, request: IncomingMessage): Refus
 
 /** Who asks, or why that is not known. A cookie counts only with the CSRF header and an Origin. */
 export async function admit(door: Door, request: IncomingMessage): Promise<Viewer | Refusal> {
-  const { headers } = request;
-  const credential = shown(headers, door.cookie);
-  if (credential?.kind === 'cookie') {
-    if (headers[csrfHeader] !== '1')
-      return forbidden(`A request with a cookie needs the header \`${csrfHeader}: 1\`.`);
-    if (headers.origin === undefined)
-      return forbidden('A request with a cookie needs an Origin header.');
-  }
+  const credential = shown(request.headers, door.cookie);
+  const unsafe = credential?.kind === 'cookie' ? refuseForgery(request) : undefined;
+  if (unsafe !== undefined) return unsafe;
   return (await authenticate(door.authenticator, credential)) ?? unauthenticated;
+}
+
+/** The refusal of a cookie, sent or to be set, in a request that another site's page could make. */
+export function refuseForgery({ headers }: IncomingMessage): Refusal | undefined {
+  if (headers[csrfHeader] !== '1')
+    return forbidden(`A request with a cookie needs the header \`${csrfHeader}: 1\`.`);
+  if (headers.origin === undefined)
+    return forbidden('A request with a cookie needs an Origin header.');
+  return undefined;
 }
 
 export function isRefusal(outcome: Viewer | Refusal): outcome is Refusal {
@@ -70,6 +74,10 @@ export function clientAddress({ trusted }: Door, request: IncomingMessage): stri
     Array.isArray(forwarded) ? forwarded.join(',') : forwarded,
     trusted,
   );
+}
+
+export function userAgentOf({ headers }: IncomingMessage): string | null {
+  return headers['user-agent']?.slice(0, 512) ?? null;
 }
 
 const unauthenticated: Refusal = {

@@ -1,21 +1,31 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Viewer } from '../auth/viewer.ts';
 import { escapeText } from '../escape.ts';
 import { jsonText } from '../json-text.ts';
 import type { RequestErrorCode } from '../resolvers/request-error.ts';
+import { asksToSignIn, mostAnonymousBytes, nobody } from './anonymous.ts';
 import { BodyTooLargeError, readBody } from './body.ts';
 import { csrfHeader } from './credential.ts';
 import type { Documents } from './documents.ts';
-import { admit, clientAddress, type Door, isRefusal, refuseOrigin } from './door.ts';
+import {
+  admit,
+  clientAddress,
+  type Door,
+  isRefusal,
+  type Refusal,
+  refuseOrigin,
+  userAgentOf,
+} from './door.ts';
 import { maskError, refusalBody } from './errors.ts';
 import { authorityOf, type KeptAnswer } from './kept-answers.ts';
 import { PartedAnswer } from './parted-answer.ts';
 import { Look, Reads } from './reads.ts';
 import { type Arrival, requestContext } from './request-context.ts';
 import { head, send } from './respond.ts';
+import { sessionOf } from './session-cookie.ts';
+import { streamBody } from './stream-body.ts';
 
 /**
  * POST /graphql with application/json: the one way in over HTTP, for queries, mutations and, with
@@ -63,19 +73,29 @@ export async function answerGraphQL(
     return refuse(503, 'RATE_LIMITED', 'The service is stopping. Try again in a moment.', {
       'retry-after': '1',
     });
-  const viewer = await admit(door, request);
-  if (isRefusal(viewer))
-    return refuse(viewer.status, viewer.code, viewer.message, {
-      ...(viewer.status === 401 ? { 'www-authenticate': 'Bearer realm="muxwarden"' } : {}),
+  const admitted = await admit(door, request);
+  const stranger = isRefusal(admitted) ? admitted : undefined;
+  const refuseCaller = ({ status, code, message }: Refusal) =>
+    refuse(status, code, message, {
+      ...(status === 401 ? { 'www-authenticate': 'Bearer realm="muxwarden"' } : {}),
     });
-  const { maxBodyBytes } = door.parts.config;
+  if (stranger?.status === 403) return refuseCaller(stranger);
+  const { maxBodyBytes, maxTokens } = door.parts.config;
   let body: string;
   try {
-    body = (await readBody(request, maxBodyBytes)).toString();
+    const most = stranger === undefined ? maxBodyBytes : Math.min(maxBodyBytes, mostAnonymousBytes);
+    body = (await readBody(request, most)).toString();
   } catch (error) {
     if (!(error instanceof BodyTooLargeError)) return;
+    if (stranger !== undefined) return refuseCaller(stranger);
     return refuse(413, 'BAD_USER_INPUT', `The body has at most ${maxBodyBytes} bytes.`);
   }
+  if (stranger !== undefined) {
+    const asked = requestOf(body, door.documents);
+    if (typeof asked === 'string' || !asksToSignIn(asked.query, maxTokens))
+      return refuseCaller(stranger);
+  }
+  const viewer = isRefusal(admitted) ? nobody : admitted;
   try {
     const accept = request.headers.accept ?? '*/*';
     const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
@@ -119,13 +139,17 @@ async function run(
     if (!response.writableFinished) gone.abort();
   });
   if (response.destroyed) gone.abort();
+  const session = sessionOf(door, request, viewer, answer);
   const arrival: Arrival = {
-    viewer,
+    get viewer() {
+      return session.viewer;
+    },
     requestId,
     address: clientAddress(door, request),
-    userAgent: request.headers['user-agent']?.slice(0, 512) ?? null,
+    userAgent: userAgentOf(request),
     signal: gone.signal,
     draining: door.draining,
+    cookie: session.cookie,
   };
   const again = await madeInParts(door, key, arrival, look);
   if (again !== undefined) {
@@ -176,38 +200,6 @@ async function madeInParts(
     () => new Reads(parts),
   );
   return made && { contentType: plan.contentType, body: made, reads };
-}
-
-/** Reads on only when the connection took what was read, so a slow reader holds back its source. */
-async function streamBody(
-  response: ServerResponse,
-  { body, status }: Response,
-  headers: OutgoingHttpHeaders,
-): Promise<void> {
-  const reader = body?.getReader();
-  if (reader === undefined) return;
-  // What a source says about being left concerns nobody.
-  const leave = () => {
-    void reader.cancel().catch(() => undefined);
-  };
-  response.once('close', leave);
-  if (response.destroyed) return leave();
-  head(response, status, { ...headers, 'x-accel-buffering': 'no' });
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done || response.destroyed) break;
-    if (!response.write(value)) {
-      const either = new AbortController();
-      const { signal } = either;
-      await Promise.race([
-        once(response, 'drain', { signal }),
-        once(response, 'close', { signal }),
-      ]).finally(() => either.abort());
-    }
-  }
-  response.off('close', leave);
-  if (response.destroyed) leave();
-  response.end();
 }
 
 function preflight(response: ServerResponse, answer: OutgoingHttpHeaders): void {

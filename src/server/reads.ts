@@ -80,6 +80,10 @@ export class Reads {
         reads.spoil();
         return parts.reauthentication;
       },
+      get signing() {
+        reads.spoil();
+        return parts.signing;
+      },
       get installation() {
         reads.spoil();
         return parts.installation;

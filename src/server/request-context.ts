@@ -1,10 +1,12 @@
 import type { Audit } from '../audit/audit.ts';
 import type { Accounts } from '../auth/accounts.ts';
+import type { Signing } from '../auth/authentication.ts';
 import type { Reauthentication } from '../auth/reauthentication.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import type { Config } from '../config.ts';
-import type { Context } from '../resolvers/context.ts';
+import type { Context, SessionCookie } from '../resolvers/context.ts';
 import type { Installation } from '../resolvers/installation.ts';
+import type { RequestError } from '../resolvers/request-error.ts';
 import type { Fleet } from '../tmux/model.ts';
 
 /** The parts of the service that answers come from. */
@@ -14,6 +16,7 @@ export interface Parts {
   readonly fleet: Fleet;
   readonly audit: Audit;
   readonly reauthentication: Reauthentication;
+  readonly signing: Signing;
   readonly installation: Installation;
 }
 
@@ -25,11 +28,12 @@ export interface Arrival {
   readonly userAgent: string | null;
   readonly signal: AbortSignal;
   readonly draining: AbortSignal;
+  readonly cookie: SessionCookie | RequestError;
 }
 
 /**
  * The context of one operation. `viewer` is always its present form, since a stream outlives changes
- * of role; the parts are looked up when they are used, so that who hands them out can notice it.
+ * of role and a sign-in makes another one; the parts are looked up when they are used, so that who hands them out can notice it.
  */
 export function requestContext(parts: Parts, arrival: Arrival): Context {
   return {
@@ -38,6 +42,7 @@ export function requestContext(parts: Parts, arrival: Arrival): Context {
     userAgent: arrival.userAgent,
     signal: arrival.signal,
     draining: arrival.draining,
+    cookie: arrival.cookie,
     get viewer() {
       return parts.accounts.current(arrival.viewer) ?? withoutAuthority(arrival.viewer);
     },
@@ -55,6 +60,9 @@ export function requestContext(parts: Parts, arrival: Arrival): Context {
     },
     get reauthentication() {
       return parts.reauthentication;
+    },
+    get signing() {
+      return parts.signing;
     },
     get installation() {
       return parts.installation;

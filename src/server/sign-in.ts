@@ -1,7 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AuditUnavailableError } from '../audit/audit.ts';
+import type { NewSession } from '../auth/sessions.ts';
+import { signInByLink } from '../resolvers/sign-in.ts';
 import { BodyTooLargeError, readBody } from './body.ts';
-import type { Door } from './door.ts';
-import { refuseOrigin } from './door.ts';
+import { sessionCookie, unsafeForCookies } from './credential.ts';
+import { clientAddress, type Door, refuseOrigin, userAgentOf } from './door.ts';
 import { smallPage } from './page.ts';
 import { send } from './respond.ts';
 
@@ -18,12 +21,7 @@ export async function answerSignIn(
   const foreign = refuseOrigin(door, request);
   if (foreign !== undefined) return page(response, 403, 'Not from there', foreign.message);
   if (door.cookie === undefined)
-    return page(
-      response,
-      403,
-      'Not over this connection',
-      'A browser session needs HTTPS, or the service bound to loopback: set MUXWARDEN_PUBLIC_URL to its https address. Keys work all the same.',
-    );
+    return page(response, 403, 'Not over this connection', unsafeForCookies);
   if (request.method === 'GET' || request.method === 'HEAD') return form(response);
   if (request.method !== 'POST')
     return page(response, 405, 'Not like that', 'Open the link in a browser.', {
@@ -55,7 +53,14 @@ async function redeem(
   const said = new URLSearchParams(body.toString()).get('token')?.trim() ?? '';
   // Whoever pastes the whole link is right as well.
   const token = said.slice(said.lastIndexOf('#') + 1);
-  const session = await door.authenticator.redeemSignInLink(token);
+  const caller = { address: clientAddress(door, request), userAgent: userAgentOf(request) };
+  let session: NewSession | undefined;
+  try {
+    session = await signInByLink(door.parts, caller, token);
+  } catch (error) {
+    if (!(error instanceof AuditUnavailableError)) throw error;
+    return page(response, 503, 'Not now', error.message);
+  }
   if (session === undefined)
     return page(
       response,
@@ -63,11 +68,9 @@ async function redeem(
       'This link can’t be used',
       'It was used already, or it is too old. Get another one with <code>muxwarden login</code>.',
     );
-  const secure = cookie.startsWith('__Host-') ? '; Secure' : '';
-  const expires = session.expiresAt.toUTCString();
   send(response, 303, '', {
     location: '/graphiql',
-    'set-cookie': `${cookie}=${session.token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expires}${secure}`,
+    'set-cookie': sessionCookie(cookie, session),
   });
 }
 

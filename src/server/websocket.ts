@@ -7,8 +7,9 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import type { Viewer } from '../auth/viewer.ts';
 import { watchAuthority } from '../resolvers/authority-watch.ts';
 import type { Context } from '../resolvers/context.ts';
+import { RequestError } from '../resolvers/request-error.ts';
 import { authenticate, bearer, type Shown, shown } from './credential.ts';
-import { clientAddress, type Door, refuseOrigin } from './door.ts';
+import { clientAddress, type Door, refuseOrigin, userAgentOf } from './door.ts';
 import { operationOf } from './engine.ts';
 import { maskError, maskResult } from './errors.ts';
 import { requestContext } from './request-context.ts';
@@ -42,6 +43,11 @@ type Socket = SocketContext<Record<string, unknown>, Extra>;
 /** Long enough for the last words of the streams, far below the second in which all must be over. */
 const lastWordsMs = 250;
 const pingMs = 12_000;
+
+const noCookie = new RequestError(
+  'BAD_USER_INPUT',
+  "`signIn` sets a cookie, which a WebSocket can't. POST it to /graphql, then connect again.",
+);
 
 export function webSockets(door: Door): WebSockets {
   const { maxBodyBytes } = door.parts.config;
@@ -206,7 +212,8 @@ function operationContext(door: Door, { extra }: Socket): Context | undefined {
     viewer: extra.viewer,
     requestId: randomUUID(),
     address: extra.address,
-    userAgent: extra.request.headers['user-agent']?.slice(0, 512) ?? null,
+    userAgent: userAgentOf(extra.request),
+    cookie: noCookie,
     signal: extra.closed.signal,
     draining: door.draining,
   });
@@ -228,6 +235,7 @@ async function closeWhenAuthorityEnds(door: Door, extra: Extra, viewer: Viewer):
     requestId: randomUUID(),
     address: extra.address,
     userAgent: null,
+    cookie: noCookie,
     signal: extra.closed.signal,
     draining: door.draining,
   });

@@ -162,7 +162,7 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
   });
 
   it('ends every session of a member whose password is set', async () => {
-    const session = await sessions.begin(alice.id);
+    const session = await sessions.begin(alice.id, '192.0.2.1');
     const viewer = await accounts.authenticateSession(session.token);
     expect(viewer?.via).toBe('SESSION');
     await members.setPassword(alice.id, 'a hash');
@@ -174,8 +174,8 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
   it('ends a session that is not used for twelve hours, and a used one after a week', async () => {
     const clock = new FakeClock(Date.now());
     await using timed = await openAccounts(test.database, clock, { reloadMs: 10 ** 12 });
-    const idle = await new Sessions(test.database, clock).begin(alice.id);
-    const used = await new Sessions(test.database, clock).begin(alice.id);
+    const idle = await new Sessions(test.database, clock).begin(alice.id, '192.0.2.1');
+    const used = await new Sessions(test.database, clock).begin(alice.id, '192.0.2.1');
     await timed.reload();
     for (let hours = 0; hours < 11; hours += 1) {
       await clock.jump(sessionIdleMs / 11);

@@ -34,6 +34,7 @@ const input = (idempotencyKey: string): RestartTmuxServer => ({
   idempotencyKey,
   reason: null,
   password: undefined,
+  grant: undefined,
   onlyIfIdle: false,
   continueStopped: false,
   force: false,

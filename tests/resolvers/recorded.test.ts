@@ -5,7 +5,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Audit } from '../../src/audit/audit.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
 import type { AuditEvent } from '../../src/audit/record.ts';
-import { ReauthenticationRequiredError } from '../../src/auth/reauthentication.ts';
+import {
+  type Reauthentication,
+  ReauthenticationRequiredError,
+} from '../../src/auth/reauthentication.ts';
 import type { Viewer } from '../../src/auth/viewer.ts';
 import type { Context } from '../../src/resolvers/context.ts';
 import { restartPane } from '../../src/resolvers/restart-pane.ts';
@@ -27,6 +30,7 @@ import {
   member,
   pathHex,
   ScriptedFleet,
+  satisfied,
   state,
   viewer,
 } from '../support/acting.ts';
@@ -61,6 +65,7 @@ describe('an act', () => {
     idempotencyKey: randomUUID(),
     reason: 'it leaks',
     password: undefined,
+    grant: undefined,
     onlyIfIdle: false,
     continueStopped: false,
     force: false,
@@ -310,9 +315,11 @@ describe('an act', () => {
 
   it('without the password is DENIED on record before anything is looked at; a pane needs none', async () => {
     const before = await last();
-    const reauthentication = {
-      require: async (_: Viewer, password: string | undefined) => {
+    const reauthentication: Reauthentication = {
+      ...satisfied,
+      require: async (_viewer, { password }, address, act) => {
         if (password !== 'right') throw new ReauthenticationRequiredError('Wrong.', 4);
+        return await satisfied.require(_viewer, { password }, address, act);
       },
     };
     fleet.prepare = async () => expect.fail('looked at');

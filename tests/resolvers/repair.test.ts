@@ -7,7 +7,7 @@ import { ReauthenticationRequiredError } from '../../src/auth/reauthentication.t
 import type { Context } from '../../src/resolvers/context.ts';
 import { type RepairTmuxServer, repairTmuxServer } from '../../src/resolvers/repair-server.ts';
 import type { PaneRef, ServerView } from '../../src/tmux/model.ts';
-import { actingContext, member, viewer } from '../support/acting.ts';
+import { actingContext, member, satisfied, viewer } from '../support/acting.ts';
 import { keptLog } from '../support/audit.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -61,6 +61,7 @@ describe('repairing what is real', () => {
     idempotencyKey: randomUUID(),
     reason: null,
     password: undefined,
+    grant: undefined,
     repair: 'RECREATE_SOCKET',
     ...change,
   });
@@ -123,6 +124,7 @@ describe('repairing what is real', () => {
   it('without the password is DENIED on record before anything is looked at', async () => {
     await rm(tmux.socket);
     const reauthentication = {
+      ...satisfied,
       require: () => Promise.reject(new ReauthenticationRequiredError('the password again')),
     };
     const answer = await repairTmuxServer(contextOf({ reauthentication }), input({}));

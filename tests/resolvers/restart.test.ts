@@ -60,6 +60,7 @@ describe('restarting what is real', () => {
     idempotencyKey: randomUUID(),
     reason: null,
     password: undefined,
+    grant: undefined,
     onlyIfIdle: false,
     continueStopped: false,
     force: false,

@@ -1,11 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { Audit } from '../../src/audit/audit.ts';
-import type { Reauthentication } from '../../src/auth/reauthentication.ts';
+import type { Signing } from '../../src/auth/authentication.ts';
+import type { Consent, Reauthentication } from '../../src/auth/reauthentication.ts';
 import type { Scope, Viewer } from '../../src/auth/viewer.ts';
 import { Bell } from '../../src/concurrency/bell.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import type { Context } from '../../src/resolvers/context.ts';
+import { RequestError } from '../../src/resolvers/request-error.ts';
 import { OperationInProgressError } from '../../src/tmux/errors.ts';
 import type {
   Fleet,
@@ -182,6 +184,23 @@ function view(ref: ServerRef): ServerView {
   };
 }
 
+const consent: Consent = { spend: async () => {}, giveBack: async () => {} };
+
+/** Everybody has shown that they are there. */
+export const satisfied: Reauthentication = {
+  require: async () => consent,
+  grant: async () => ({ grant: 'a-grant', expiresAt: new Date(0) }),
+  withdraw: async () => {},
+};
+
+const nobodySigns = () => Promise.reject(new Error('nobody signs in here'));
+export const noSigning: Signing = {
+  signIn: nobodySigns,
+  redeemLink: nobodySigns,
+  end: nobodySigns,
+  endAll: nobodySigns,
+};
+
 export function actingContext(parts: {
   readonly audit: Audit;
   readonly fleet: Fleet;
@@ -207,7 +226,9 @@ export function actingContext(parts: {
       current: (asked) => asked,
       changed: parts.changed ?? new Bell(),
     },
-    reauthentication: parts.reauthentication ?? { require: async () => {} },
+    reauthentication: parts.reauthentication ?? satisfied,
+    signing: noSigning,
+    cookie: new RequestError('BAD_USER_INPUT', 'No cookies here.'),
     installation: { version: '0', startedAt: new Date(0), eventLoopDelayP99Ms: () => 0 },
     config: readConfig({ HOME: '/nonexistent' }),
   };

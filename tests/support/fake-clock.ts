@@ -12,7 +12,7 @@ interface Timer {
  */
 export class FakeClock implements Clock {
   readonly #timers = new Set<Timer>();
-  readonly #epoch: number;
+  #epoch: number;
   #elapsed = 0;
   #order = 0;
 
@@ -37,6 +37,11 @@ export class FakeClock implements Clock {
     const timer = { at: this.#elapsed + Math.max(0, ms), order: this.#order++, ring };
     this.#timers.add(timer);
     return () => this.#timers.delete(timer);
+  }
+
+  /** The wall clock jumps; the other one does not. */
+  setBack(ms: number): void {
+    this.#epoch -= ms;
   }
 
   /** Lets `ms` go by. */

@@ -8,6 +8,7 @@ import { createLogger } from '../../src/log.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import { type RunningServer, startServer } from '../../src/server/server.ts';
 import type { Fleet } from '../../src/tmux/model.ts';
+import { noSigning, satisfied } from './acting.ts';
 import { memberUuid, SyntheticFleet } from './synthetic-fleet.ts';
 
 /** Members and credentials that a test sets; the bearer key of a member is `mw_<login>`. */
@@ -85,7 +86,7 @@ export class SyntheticAccounts implements Accounts {
 
   apiKey = async (key: string) => this.#viewers.get(key.replace(/^mw_/, ''));
   session = async (token: string) => this.#sessions.get(token);
-  redeemSignInLink = async (token: string) => {
+  redeemLink = async (token: string) => {
     const login = this.links.get(token);
     if (login === undefined) return undefined;
     this.links.delete(token);
@@ -100,7 +101,14 @@ export class SyntheticAccounts implements Accounts {
 }
 
 const noAudit: Audit = {
-  append: () => Promise.reject(new Error('nothing is recorded here')),
+  append: async (entry) => ({
+    ...entry,
+    id: memberUuid(1),
+    chain: 'none',
+    sequence: 1,
+    at: new Date(0),
+    hash: '0'.repeat(64),
+  }),
   event: async () => undefined,
   problems: () => [],
   added: new Bell(),
@@ -154,7 +162,8 @@ export async function startServiceOn<On extends Fleet>(
     fleet,
     accounts,
     audit: noAudit,
-    reauthentication: { require: () => Promise.reject(new Error('no passwords here')) },
+    reauthentication: satisfied,
+    signing: { ...noSigning, redeemLink: accounts.redeemLink },
     installation: { version: '0.0.0', startedAt: new Date(0), eventLoopDelayP99Ms: () => 0 },
     authenticator: accounts,
     readiness: async () => service.reasons,
