@@ -77,7 +77,7 @@ function said(error: unknown): { readonly code: RequestErrorCode; readonly messa
   if (root instanceof ListingUnknownError)
     return { code: 'LISTING_UNKNOWN', message: root.message };
   if (error instanceof GraphQLError && root instanceof GraphQLError && isAboutInput(error))
-    return { code: 'BAD_USER_INPUT', message: withoutSuggestions(error.message) };
+    return { code: 'BAD_USER_INPUT', message: withoutValues(error.message) };
   if (root instanceof AuditUnreadableError)
     return { code: 'INTERNAL_SERVER_ERROR', message: root.message };
   return {
@@ -105,6 +105,13 @@ function isAboutInput(error: GraphQLError): boolean {
   return error.path === undefined || error.message.startsWith('Argument ');
 }
 
-function withoutSuggestions(message: string): string {
-  return message.replace(/ Did you mean .*\?$/s, '');
+/**
+ * What GraphQL says about an input, without what was given: a password beside a mistyped name would
+ * be in the answer, and from there in the logs of whoever asked. And without suggestions.
+ */
+function withoutValues(message: string): string {
+  return message
+    .replace(/ Did you mean .*\?$/s, '')
+    .replace(/, found: .*$/s, '.')
+    .replace(/( cannot represent [^:]*): .*$/s, '$1.');
 }
