@@ -18,7 +18,8 @@ interface Meaning {
 }
 
 const meanings: Readonly<Record<string, Meaning>> = {
-  OK: { status: 'RUNNING', reason: null, words: '', asked: 'answered' },
+  OK: running(),
+  SAME: running(),
   EDEAD: absent(),
   STOPPED: none('STOPPED', null, 'the process is stopped (SIGSTOP); SIGCONT lets it run'),
   TIMEOUT: failed('UNRESPONSIVE', 'TIMEOUT', 'no whole answer in time'),
@@ -45,6 +46,9 @@ const meanings: Readonly<Record<string, Meaning>> = {
   ETAKEN: none('RUNNING', 'PATH_TAKEN', 'the process lives, another server has its path'),
 };
 
+function running(): Meaning {
+  return { status: 'RUNNING', reason: null, words: '', asked: 'answered' };
+}
 function absent(): Meaning {
   return { status: 'ABSENT', reason: 'STALE_SOCKET', words: 'nobody listens', asked: 'answered' };
 }
@@ -65,7 +69,7 @@ export interface Judgement {
 export function attemptOf(row: ServerRow): (Judgement & Pick<Meaning, 'asked'>) | undefined {
   if (row.code === 'SKIPPED') return undefined;
   const meaning = meanings[row.code] ?? unheardOf(row.code);
-  if (row.code === 'OK') return { ...meaning, detail: null };
+  if (row.code === 'OK' || row.code === 'SAME') return { ...meaning, detail: null };
   const detail = row.detail || meaning.words || null;
   if (row.code === 'EDEAD' && /No such file/.test(row.detail)) {
     return { ...meaning, reason: null, detail };

@@ -16,6 +16,8 @@ export interface Snapshot {
   /** Socket files of the member's that nobody listens on and nobody asked for. */
   readonly deadSockets: number;
   readonly servers: readonly ServerSection[];
+  /** What the helper calls this look; whoever holds its rows says so in the next request. */
+  readonly look: string | null;
 }
 
 export interface MemberRow {
@@ -70,6 +72,7 @@ export function parseSnapshot(text: string): Snapshot {
       .filter(([kind]) => kind === 'dead')
       .reduce((sum, [, , count]) => sum + (whole(count) ?? 0), 0),
     directories: head.filter(([kind]) => kind === 'directory').map(directory),
+    look: lookName(head.find(([kind]) => kind === 'look')),
     servers: starts.map((start, index) => section(text.slice(start, starts[index + 1]))),
   };
 }
@@ -90,6 +93,11 @@ function member([, uid, , , bootId, ticksPerSecond, uptimeMs]: readonly string[]
     ticksPerSecond: parsed.ticksPerSecond,
     uptimeMs: parsed.uptimeMs,
   };
+}
+
+function lookName(row: readonly string[] | undefined): string | null {
+  if (row !== undefined && !isHex(row[1])) throw malformed('look');
+  return row?.[1] ?? null;
 }
 
 function directory([, pathHex, code, detail]: readonly string[]): DirectoryRow {

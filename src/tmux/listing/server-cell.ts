@@ -169,7 +169,15 @@ export class ServerCell {
       return;
     }
     const before = this.#rows;
-    if (before?.text === text) {
+    if (this.#row.code === 'SAME' && before === undefined) {
+      this.freshness.fail(
+        'MALFORMED_ANSWER',
+        'the helper refers to rows that it did not give',
+        ended,
+      );
+      return;
+    }
+    if (before !== undefined && (this.#row.code === 'SAME' || before.text === text)) {
       this.#rows = withOthers(before, ownClientPids);
     } else {
       const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
@@ -190,7 +198,8 @@ export class ServerCell {
       };
     }
     const look = { at: started.wall, serverStartTime: this.#startTime };
-    this.#pulse = pulseOf(written, this.#rows.listed, look, this.#pulse);
+    const told = this.#row.code === 'SAME' ? this.#pulse.text : written;
+    this.#pulse = pulseOf(told, this.#rows.listed, look, this.#pulse);
     this.freshness.succeed(started, partial(this.#row, this.#rows.dropped));
   }
 

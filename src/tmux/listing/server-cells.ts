@@ -19,6 +19,8 @@ export class ServerCells {
   readonly #cells = new Map<string, ServerCell>();
   #acts = 0;
   #bootId: string | undefined;
+  /** The look whose rows all cells hold. */
+  #held: string | null = null;
 
   constructor(memberId: string, rules: CellRules) {
     this.#memberId = memberId;
@@ -30,7 +32,7 @@ export class ServerCells {
     return this.#acts;
   }
 
-  /** `everyone`: also those whose pause is not over. */
+  /** `everyone`: all are asked, also those whose pause is not over and those that rest. */
   request(
     directories: readonly string[],
     agents: readonly string[],
@@ -46,6 +48,7 @@ export class ServerCells {
     return snapshotRequest({
       directories,
       agents,
+      held: everyone ? null : this.#held,
       skip: skipped.map((cell) => cell.ref.pathHex),
       extra: [...cells.filter((cell) => !cell.isAbsent), ...absent].map((cell) => cell.ref.pathHex),
     });
@@ -55,6 +58,7 @@ export class ServerCells {
   apply(snapshot: Snapshot, context: CellContext, acts: number): boolean {
     const { member, directories, servers } = snapshot;
     this.#bootId = member.bootId;
+    this.#held = snapshot.look;
     const seen = new Set<string>();
     let unasked = false;
     const taken = servers.filter(({ code }) => code === 'ETAKEN');
@@ -62,6 +66,8 @@ export class ServerCells {
       const cell = this.#cellOf(section, member);
       seen.add(serverKey(cell.ref));
       if (cell.actedAt <= acts) cell.apply(section, context);
+      const rowsCame = section.code === 'OK' || section.code === 'SAME';
+      if (rowsCame && (cell.actedAt > acts || cell.freshness.failing)) this.#held = null;
       unasked ||= cell.unasked;
     }
     const failing = directories.filter(isFailing);
@@ -86,6 +92,7 @@ export class ServerCells {
     const cell = this.#cells.get(key) ?? new ServerCell(ref, this.#rules);
     this.#cells.set(key, cell);
     cell.actedAt = ++this.#acts;
+    this.#held = null;
     cell.change(change, this.#bootId, now);
   }
 

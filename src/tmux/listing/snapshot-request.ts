@@ -12,12 +12,21 @@ export interface SnapshotRequest {
   readonly skip: readonly string[];
   /** Hex of the paths to look at although no directory may list them. */
   readonly extra: readonly string[];
+  /** Hex of the look whose rows are held, so that only what differs need be told. */
+  readonly held: string | null;
 }
 
 const lineBytes = 4_096 - 24;
 
-export function snapshotRequest({ directories, agents, skip, extra }: SnapshotRequest): string {
+export function snapshotRequest({
+  directories,
+  agents,
+  skip,
+  extra,
+  held,
+}: SnapshotRequest): string {
   let line = `snapshot dirs=${directories.map(hex).join(',')}`;
+  if (held !== null) line += ` held=${held}`;
   line += words('agents', agents.map(hex), lineBytes - line.length);
   line += words('skip', skip, lineBytes - line.length);
   line += words('extra', extra, lineBytes - line.length);
