@@ -100,6 +100,8 @@ export interface ScriptedSnapshot {
   readonly uptimeMs?: number;
   readonly directory?: { readonly code: string; readonly detail?: string };
   readonly dead?: number;
+  /** What the helper calls this look. */
+  readonly look?: string;
 }
 
 export const bootId = 'b0071d00-0000-4000-8000-000000000001';
@@ -118,6 +120,7 @@ export function snapshotRows(snapshot: ScriptedSnapshot = {}): string {
     ['fields', 'client', 'session', 'pid', 'control'],
     ['directory', hex(directory), place.code, place.detail ?? ''],
     ['dead', hex(directory), dead],
+    ...(snapshot.look === undefined ? [] : [['look', snapshot.look]]),
   ]
     .map((row) => `${row.join('\t')}\n`)
     .concat(servers.map(serverRows))

@@ -356,6 +356,81 @@ describe('a server that fails', () => {
   });
 });
 
+describe('a server at rest', () => {
+  const heldIn = (request: string | undefined) => / held=(\w+)/.exec(request ?? '')?.[1];
+
+  it('keeps its rows FRESH though they are not told again, and wakes nobody', async () => {
+    using world = scriptedListing();
+    world.helper.always = () => snapshotRows({ look: 'aa', servers: [{ sessions: ['kept'] }] });
+    const release = world.listing.watch();
+    await world.clock.advance(10);
+    const before = world.listing.peek();
+    world.helper.always = (request) =>
+      snapshotRows({ look: 'bb', servers: [{ code: heldIn(request) ? 'SAME' : 'OK', cpu: 99 }] });
+    await world.clock.advance(60_000);
+    const after = world.listing.peek();
+    expect(heldIn(world.helper.requests[1])).toBe('aa');
+    expect(heldIn(world.helper.requests[2])).toBe('bb');
+    expect(names(after)).toEqual(['kept']);
+    expect(after.servers?.[0]).toMatchObject({ status: 'RUNNING', listing: { state: 'FRESH' } });
+    expect(after.status.version).toBe(before.status.version);
+    expect(world.rings).toHaveLength(1);
+    release();
+  });
+
+  it('is told whole to who asks now, acted on it, or was given rows that could not be read', async () => {
+    using world = scriptedListing();
+    const { listing, helper } = world;
+    helper.always = () => snapshotRows({ look: 'aa' });
+    await listing.read();
+    await listing.refresh();
+    expect(heldIn(helper.requests.at(-1))).toBeUndefined();
+
+    await world.clock.advance(5_000);
+    await listing.read();
+    expect(heldIn(helper.requests.at(-1))).toBe('aa');
+    listing.writeThrough(ref, { kind: 'touched' });
+    await settle();
+    expect(heldIn(helper.requests.at(-1))).toBeUndefined();
+
+    helper.always = undefined;
+    await world.clock.advance(5_000);
+    await listing.read();
+    expect(heldIn(helper.requests.at(-1))).toBe('aa');
+    // It began before the act, so its rows were dropped, and are not held.
+    listing.writeThrough(ref, { kind: 'touched' });
+    helper.always = () => snapshotRows({ look: 'cc', servers: [{ sessions: ['other'] }] });
+    await world.answer({ look: 'bb' });
+    expect(heldIn(helper.requests.at(-1))).toBeUndefined();
+    expect(names(listing.peek())).toEqual(['other']);
+  });
+
+  it('that was never told is not shown as if it had been', async () => {
+    using world = scriptedListing();
+    world.helper.always = () => snapshotRows({ look: 'aa', servers: [{ code: 'SAME' }] });
+    await world.listing.read();
+    expect(world.listing.peek().servers?.[0]).toMatchObject({
+      sessions: null,
+      listing: { state: 'UNKNOWN', reason: 'MALFORMED_ANSWER' },
+    });
+  });
+
+  it('does not keep the rows of another life', async () => {
+    using world = scriptedListing();
+    world.helper.always = () => snapshotRows({ look: 'aa' });
+    await world.listing.read();
+    world.helper.always = () => snapshotRows({ look: 'bb', servers: [{ code: 'SAME', pid: 5 }] });
+    await world.clock.advance(5_000);
+    await world.listing.read();
+    await settle();
+    expect(world.listing.peek().servers?.[0]).toMatchObject({
+      sessions: null,
+      listing: { state: 'UNKNOWN', reason: 'MALFORMED_ANSWER' },
+    });
+    expect(heldIn(world.helper.requests.at(-1))).toBe('aa');
+  });
+});
+
 describe('our own acts', () => {
   it('are in the value at once, and a snapshot in flight across them is dropped for that server alone', async () => {
     using world = scriptedListing();
