@@ -7,7 +7,6 @@ import type { Fleet, PaneRef } from '../../src/tmux/model.ts';
 import { prepareRestartServer } from '../../src/tmux/restart/restart-server.ts';
 import {
   actingMember,
-  helperPath,
   installedVersion,
   paneRef,
   restartRequest,
@@ -82,17 +81,10 @@ describe.skipIf(lacks('root', 'setpriv'))('a server whose binary may be run but 
     await chmod(binary, 0o711);
     await using closed = await alice.server(installed, 'closed', binary);
     await using open = await alice.server(installed, 'open');
-    const helper = alice.path('helper');
-    const { uid, gid } = alice.runner;
-    await writeFile(
-      helper,
-      `#!/bin/sh\nexec setpriv --reuid=${uid} --regid=${gid} --clear-groups ${helperPath} "$@"\n`,
-      { mode: 0o755 },
-    );
     await using member = actingMember({
       directory: alice.directory,
       installed: installedVersion(installed),
-      helper,
+      helper: await alice.helper(),
     });
     const view = await member.server(closed.socket);
     expect(view).toMatchObject({

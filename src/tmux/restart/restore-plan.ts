@@ -18,6 +18,7 @@ export function restorePlan(
   settings: RestoreSettings,
 ): RestorePlan {
   const writer = new PlanWriter();
+  if (description.options !== null) writer.line('the configuration', 'clean', 1);
   writeOptions(writer, description, false);
   for (const { name, value, removed } of description.environment ?? []) {
     writer.line(`variable ${shown(name)}`, 'environment', name, value, removed ? 1 : 0);

@@ -97,9 +97,11 @@ function trouble(
   what: string | undefined,
   detail: string | undefined,
 ): NotRestored {
+  const said = escapeText(detail ?? '');
   return {
     what: escapeText(what || 'step').slice(0, 100),
-    detail: `${subject ?? 'a step'}: ${escapeText(detail ?? '')}`.slice(0, 500),
+    // Of the whole, before the first line of the plan, where there is no subject.
+    detail: (subject === undefined ? said : `${subject}: ${said}`).slice(0, 500),
   };
 }
 

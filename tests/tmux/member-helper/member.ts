@@ -1,10 +1,21 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, chown, mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import {
   type Answer,
   askOnce,
+  helperPath,
   hex,
   type Runner,
   rowsOf,
@@ -112,6 +123,18 @@ export class Member implements AsyncDisposable {
         await rm(socket, { force: true });
       },
     };
+  }
+
+  /** The helper as this member, for a service that is root: a file to be run in its place. */
+  async helper(): Promise<string> {
+    const { uid, gid } = this.runner;
+    const path = this.path('helper');
+    await writeFile(
+      path,
+      `#!/bin/sh\nexec setpriv --reuid=${uid} --regid=${gid} --clear-groups ${helperPath} "$@"\n`,
+      { mode: 0o755 },
+    );
+    return path;
   }
 
   /** What is to be ended after the test. */
