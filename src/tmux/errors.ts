@@ -114,3 +114,14 @@ export class UnsupportedError extends Error {
 export class OutcomeUnknownError extends Error {
   override readonly name = 'OutcomeUnknownError';
 }
+
+/** Of a pane, before anything was read or done. */
+export type Refusal = StaleGenerationError | NotFoundError | ListingUnknownError;
+
+export function isRefusal(error: unknown): error is Refusal {
+  return (
+    error instanceof StaleGenerationError ||
+    error instanceof NotFoundError ||
+    error instanceof ListingUnknownError
+  );
+}

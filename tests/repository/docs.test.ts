@@ -1,10 +1,14 @@
-import { readFile } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LocalFleet } from '../../src/tmux/fleet.ts';
+import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { lacks } from '../support/needs.ts';
+import { paneIdOf } from '../support/pane-clients.ts';
 import { memberUuid } from '../support/synthetic-fleet.ts';
 import { type Service, startServiceOn } from '../support/synthetic-service.ts';
 import type { TmuxServer } from '../support/tmux-server.ts';
@@ -52,11 +56,11 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
   const shell = (example: string) => ['bash', '-c', `set -e\n${example}`];
   // Modules are looked for from here.
   const script = (example: string) => [process.execPath, '--input-type=module', '--eval', example];
-  const start = ([program = '', ...words]: readonly string[]) =>
+  const start = ([program = '', ...words]: readonly string[], over: object = {}) =>
     execa(program, words, {
       cwd: root,
       extendEnv: false,
-      env: environment,
+      env: { ...environment, ...over },
       reject: false,
       timeout: 30_000,
     });
@@ -101,19 +105,113 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
     expect(events[1]).toEqual({ __typename: 'ListingSynced' });
   });
 
-  it('of a stream over a WebSocket print what the pane prints, until it is closed', async () => {
-    const [watch = ''] = await examples('subscriptions.md', 'js');
-    const running = start(script(watch));
-    let seen = '';
-    running.stdout?.on('data', (piece: Buffer) => {
-      seen += piece.toString();
+  describe('of streams', () => {
+    let directory: string;
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), 'mw-'));
+      await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
+      for (const example of await examples('subscriptions.md', 'js')) {
+        const [, name = ''] = /^\/\/ ([\w-]+\.js)\n/.exec(example) ?? [];
+        await writeFile(join(directory, name), example);
+      }
+      await writeFile(join(directory, 'package.json'), '{ "type": "module" }');
     });
-    await eventually(() => seen.includes('on the screen'), 'the screen');
-    await tmux.run('send-keys', '-t', '%0', 'later', 'Enter');
-    await eventually(() => seen.includes('later\r\nlater\r\n'), 'what came later');
-    await tmux.run('kill-pane', '-t', '%0');
-    const { exitCode, stderr } = await running;
-    expect(stderr).toContain("__typename: 'PaneClosed'");
-    expect(exitCode).toBe(0);
+    afterAll(async () => await rm(directory, { recursive: true, force: true }));
+
+    /** A pane that prints `bytes` once it is told to, and shows `text` before and behind. */
+    async function printer(bytes: Uint8Array) {
+      const file = join(directory, 'bytes');
+      await writeFile(file, bytes);
+      const command = `stty raw -echo; printf 'before\\r\\n'; head -c 1 >/dev/null; perl -e '
+        $| = 1; open F, "<", "${file}";
+        while (sysread F, $piece, 1 + int rand 4096) {
+          syswrite STDOUT, $piece; select undef, undef, undef, 0.01 * rand;
+        }'; printf '\\r\\nbehind'; exec cat`;
+      const tmuxId = await tmux.run('new-window', '-dPF', '#{pane_id}', '-t', 'main:', command);
+      await local.refresh();
+      return { tmuxId, id: await paneIdOf(service.query, tmuxId) };
+    }
+    const cutting = (most: number) => {
+      return cuttingProxy(service.url, (cuts) =>
+        cuts < most ? 500 + Math.floor(60_000 * Math.random()) : undefined,
+      );
+    };
+
+    it.each(['pane-events.js', 'pane-events-sse.js'])(
+      'by %s print every byte over lost connections, until the pane is closed',
+      async (source) => {
+        // A first byte that continues a character would ask for a second screen.
+        const bytes = Buffer.concat([Buffer.from('-'), randomBytes(300_000)]);
+        const { tmuxId, id } = await printer(bytes);
+        await using proxy = await cutting(5);
+        const file = join(directory, `with-${source}`);
+        const print = await readFile(join(directory, 'print.js'), 'utf8');
+        await writeFile(file, print.replace('./pane-events.js', `./${source}`));
+        const over = { MUXWARDEN_URL: proxy.url, MUXWARDEN_PANE: id };
+        const running = start([process.execPath, file], over);
+        const seen: Buffer[] = [];
+        const all = () => Buffer.concat(seen);
+        running.stdout?.on('data', (piece: Buffer) => seen.push(piece));
+        await eventually(() => all().includes('before'), 'the screen');
+        await tmux.run('send-keys', '-t', tmuxId, 'x');
+        await eventually(() => all().subarray(-6).toString() === 'behind', 'the end', 30_000);
+        await tmux.run('kill-pane', '-t', tmuxId);
+        const { exitCode, stderr } = await running;
+        expect(stderr).toContain("__typename: 'PaneClosed'");
+        expect(stderr).not.toContain('PaneGap');
+        expect(exitCode).toBe(0);
+        const printed = all().subarray(-8 - bytes.length, -8);
+        expect(createHash('sha256').update(printed).digest('hex')).toBe(
+          createHash('sha256').update(bytes).digest('hex'),
+        );
+        expect(proxy.cuts).toBe(5);
+      },
+    );
+
+    it('in xterm.js show what tmux shows, over lost connections and resizing', async () => {
+      const lines = Array.from({ length: 4_000 }, (_, n) => `${n} \x1b[3${n % 8}mé世🙂\x1b[m\r\n`);
+      const { tmuxId, id } = await printer(Buffer.from(lines.join('')));
+      await using proxy = await cutting(1);
+      const show = join(directory, 'show.js');
+      await writeFile(
+        show,
+        `import headless from '@xterm/headless';
+        import { showPane } from './terminal.js';
+        const { MUXWARDEN_URL, MUXWARDEN_PANE, MUXWARDEN_KEY } = process.env;
+        const terminal = new headless.Terminal({ scrollback: 0, allowProposedApi: true });
+        const say = () => {
+          const rows = Array.from({ length: terminal.rows }, (_, row) =>
+            terminal.buffer.active.getLine(row).translateToString(true));
+          console.log(JSON.stringify({ columns: terminal.cols, rows }));
+        };
+        const timer = setInterval(say, 100);
+        const last = await showPane(terminal, MUXWARDEN_URL, MUXWARDEN_PANE, MUXWARDEN_KEY);
+        clearInterval(timer);
+        console.log(last.__typename);`,
+      );
+      const running = start([process.execPath, show], {
+        MUXWARDEN_URL: proxy.url,
+        MUXWARDEN_PANE: id,
+      });
+      let seen = '';
+      running.stdout?.on('data', (piece: Buffer) => {
+        seen += piece.toString();
+      });
+      await eventually(() => seen.includes('"before"'), 'the first screen');
+      await tmux.run('send-keys', '-t', tmuxId, 'x');
+      const screen = () => tmux.run('capture-pane', '-p', '-t', tmuxId);
+      await eventually(async () => (await screen()).endsWith('behind'), 'the end', 30_000);
+      await tmux.run('resize-window', '-t', tmuxId, '-x', '60', '-y', '12');
+      const rows = (await screen()).split('\n');
+      await eventually(
+        () => seen.split('\n').includes(JSON.stringify({ columns: 60, rows })),
+        'the screen of tmux',
+      );
+      expect(proxy.cuts).toBe(1);
+      await tmux.run('kill-pane', '-t', tmuxId);
+      const { stdout, stderr } = await running;
+      expect(stderr).toBe('');
+      expect(stdout.split('\n').at(-1)).toBe('PaneClosed');
+    });
   });
 });

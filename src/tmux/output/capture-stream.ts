@@ -1,5 +1,5 @@
 import { sleep } from '../../concurrency/clock.ts';
-import { ListingUnknownError, NotFoundError, StaleGenerationError } from '../errors.ts';
+import { isRefusal } from '../errors.ts';
 import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
 import type { PaneOutputEvent, PaneRef } from '../model.ts';
 import { captureByHelper, type HelperCapture } from './helper-capture.ts';
@@ -46,7 +46,7 @@ export async function* captureStream(
       if (now.dead) return yield closed(await exitOf(tmux, pane, located));
     } catch (error) {
       if (signal.aborted || draining.aborted) continue;
-      if (!refusal(error) || last === undefined) throw error;
+      if (!isRefusal(error) || last === undefined) throw error;
       const place = await whereabouts(tmux, pane, located.session.session);
       if (place.kind === 'ended') return yield closed(place.end);
       if (place.kind === 'there') located = place.located;
@@ -93,12 +93,4 @@ async function exitOf(tmux: MemberTmux, pane: PaneRef, located: LocatedPane): Pr
     exitStatus: seen?.exitStatus ?? null,
     exitSignal: seen?.exitSignal ?? null,
   };
-}
-
-function refusal(error: unknown): boolean {
-  return (
-    error instanceof StaleGenerationError ||
-    error instanceof NotFoundError ||
-    error instanceof ListingUnknownError
-  );
 }

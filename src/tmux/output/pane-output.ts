@@ -1,9 +1,9 @@
-import { ListingUnknownError } from '../errors.ts';
+import { isRefusal, ListingUnknownError } from '../errors.ts';
 import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
 import type { PaneCapture, PaneOutputEvent, PaneRef } from '../model.ts';
 import { captureStream } from './capture-stream.ts';
 import { captureByHelper } from './helper-capture.ts';
-import { decodeCursor, Epochs, encodeCursor } from './output-cursor.ts';
+import { decodeCursor, Epochs, encodeCursor, type OutputCursor } from './output-cursor.ts';
 import { drained } from './pane-log.ts';
 import { type After, PaneReader, type ReaderHost } from './pane-reader.ts';
 import { revocable } from './revocable.ts';
@@ -87,6 +87,9 @@ export class PaneOutputs implements AsyncDisposable {
     if (after !== undefined && cursor === undefined) {
       throw new RangeError('`after` is no cursor. Use one that an event of this pane carried.');
     }
+    const known = after !== undefined && cursor !== undefined ? { text: after, cursor } : undefined;
+    const held = known && (await this.#resume(pane, known.cursor));
+    if (held !== undefined) return yield* this.#read(pane, held, known, signal);
     const located = await this.#tmux.findPane(pane);
     if (signal.aborted) return;
     const seat = await this.#firstSeat(pane, located, signal);
@@ -97,9 +100,29 @@ export class PaneOutputs implements AsyncDisposable {
       const { signal: draining } = this.#draining;
       yield* captureStream(this.#tmux, pane, located, this.#epochs, after, draining, signal);
     } else {
-      const known =
-        after !== undefined && cursor !== undefined ? { text: after, cursor } : undefined;
       yield* this.#read(pane, seat, known, signal);
+    }
+  }
+
+  /** Where the log still goes on from the cursor: no look at tmux is needed, and its pane may be gone. */
+  async #resume(pane: PaneRef, cursor: OutputCursor): Promise<Seat | undefined> {
+    const seat = this.#watches.resume(pane, cursor);
+    if (seat === undefined) return undefined;
+    const { log } = seat;
+    const nothingLeft = log.end !== undefined && cursor.offset === log.bytes.end;
+    if (!nothingLeft || !(await this.#livesAgain(pane))) return seat;
+    seat[Symbol.dispose]();
+    return undefined;
+  }
+
+  /** Another program was started in a pane that was left dead. */
+  async #livesAgain(pane: PaneRef): Promise<boolean> {
+    await this.#tmux.refresh();
+    try {
+      return !this.#tmux.locatePane(pane).pane.dead;
+    } catch (error) {
+      if (isRefusal(error)) return false;
+      throw error;
     }
   }
 

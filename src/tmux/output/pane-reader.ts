@@ -1,5 +1,5 @@
 import { sleep } from '../../concurrency/clock.ts';
-import { ListingUnknownError, NotFoundError, StaleGenerationError } from '../errors.ts';
+import { isRefusal, ListingUnknownError, NotFoundError } from '../errors.ts';
 import type { MemberTmux } from '../member-tmux.ts';
 import type { PaneGapReason, PaneOutputEvent, PaneRef } from '../model.ts';
 import { ControlEndedError, ControlTimeoutError } from './control-client.ts';
@@ -214,14 +214,11 @@ export class PaneReader {
       if (this.#signal.aborted) this.release();
       this.#seatedAt = this.#host.tmux.clock.monotonic();
       this.#reconnectMs = Math.min(2 * this.#reconnectMs, mostReconnectMs);
-      if (this.#begun) this.#gap ??= 'RECONNECTED';
+      // What the log of before had left could be counted; what came since could not.
+      if (this.#begun || this.#gap === 'LOG_TRIMMED') this.#gap = 'RECONNECTED';
       return true;
     } catch (error) {
-      const passing =
-        error instanceof StaleGenerationError ||
-        error instanceof NotFoundError ||
-        error instanceof ListingUnknownError;
-      if (passing || this.#signal.aborted || this.#host.draining.aborted) return false;
+      if (isRefusal(error) || this.#signal.aborted || this.#host.draining.aborted) return false;
       throw error;
     }
   }

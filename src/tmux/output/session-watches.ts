@@ -2,7 +2,7 @@ import { helperCodeError, helperError } from '../helper/helper-answer-error.ts';
 import { HelperError, serverWords } from '../member-helper.ts';
 import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
 import type { PaneRef } from '../model.ts';
-import type { Epochs } from './output-cursor.ts';
+import type { Epochs, OutputCursor } from './output-cursor.ts';
 import type { PaneLog, Snapshot } from './pane-log.ts';
 import { SessionWatch } from './session-watch.ts';
 import { untilAborted } from './until-aborted.ts';
@@ -25,17 +25,29 @@ interface Entry {
   cancelLinger: (() => void) | undefined;
 }
 
+/** A log for as long as somebody may come back to it, also when nothing is added to it any more. */
+interface Held {
+  readonly entry: Entry;
+  readonly watch: SessionWatch;
+  readonly log: PaneLog;
+  readonly pane: string;
+  readers: number;
+  cancelLinger: (() => void) | undefined;
+}
+
 /**
  * The control clients of one member: at most one for each session, opened for the first reader and
- * closed `lingerMs` after the last, so that one who comes back finds the log. A pane's log lingers
- * likewise. An opening that nobody waits for any more is called off.
+ * closed `lingerMs` after the last. An opening that nobody waits for any more is called off.
+ *
+ * Likewise each log is held for `lingerMs` after its last reader, whatever became of its pane or its
+ * connection: who comes back with a cursor of it reads on to its end, and is told that end.
  */
 export class SessionWatches {
   readonly #tmux: MemberTmux;
   readonly #epochs: Epochs;
   readonly #mostLoad: number | undefined;
   readonly #entries = new Map<string, Entry>();
-  readonly #readers = new WeakMap<PaneLog, number>();
+  readonly #held = new Set<Held>();
   readonly #closing = new Set<Promise<void>>();
 
   constructor(tmux: MemberTmux, epochs: Epochs, mostLoad?: number) {
@@ -56,17 +68,27 @@ export class SessionWatches {
    */
   async sit(pane: PaneRef, located: LocatedPane, signal: AbortSignal): Promise<Seat | undefined> {
     const entry = this.#entryFor(pane, located);
-    entry.readers += 1;
-    entry.cancelLinger?.();
-    entry.cancelLinger = undefined;
+    this.#enter(entry);
     try {
       const watch = await untilAborted(entry.opening, signal);
-      return this.#seat(entry, watch, pane.pane);
+      return this.#seat(this.#hold(entry, watch, pane));
     } catch (error) {
       this.#left(entry);
       if (error instanceof NotHarmlessError) return undefined;
       throw error instanceof HelperError ? helperError(error, pane) : error;
     }
+  }
+
+  /** A seat at the log that still holds what comes after the cursor, or knows how far it got. */
+  resume(pane: PaneRef, cursor: OutputCursor): Seat | undefined {
+    if (cursor.run !== this.#epochs.run) return undefined;
+    const key = paneKey(pane);
+    for (const held of this.#held) {
+      if (held.pane !== key || held.log.bytes.epoch !== cursor.epoch) continue;
+      this.#enter(held.entry);
+      return this.#seat(held);
+    }
+    return undefined;
   }
 
   /** Ends every stream and closes every connection. */
@@ -140,9 +162,20 @@ export class SessionWatches {
     if (!watches.some(({ hearsServer }) => hearsServer)) watches[0]?.hearServer();
   }
 
-  #seat(entry: Entry, watch: SessionWatch, pane: number): Seat {
-    const log = watch.log(pane);
-    this.#readers.set(log, (this.#readers.get(log) ?? 0) + 1);
+  #hold(entry: Entry, watch: SessionWatch, pane: PaneRef): Held {
+    const log = watch.log(pane.pane);
+    for (const held of this.#held) if (held.log === log) return held;
+    const key = paneKey(pane);
+    const held: Held = { entry, watch, log, pane: key, readers: 0, cancelLinger: undefined };
+    this.#held.add(held);
+    return held;
+  }
+
+  #seat(held: Held): Seat {
+    const { entry, watch, log } = held;
+    held.readers += 1;
+    held.cancelLinger?.();
+    held.cancelLinger = undefined;
     let left = false;
     return {
       session: watch.session,
@@ -151,13 +184,22 @@ export class SessionWatches {
       [Symbol.dispose]: () => {
         if (left) return;
         left = true;
-        this.#readers.set(log, (this.#readers.get(log) ?? 1) - 1);
-        this.#tmux.clock.after(this.#tmux.config.lingerMs, () => {
-          if (this.#readers.get(log) === 0) watch.forget(log);
-        });
+        held.readers -= 1;
+        if (held.readers === 0) {
+          held.cancelLinger = this.#tmux.clock.after(this.#tmux.config.lingerMs, () => {
+            this.#held.delete(held);
+            watch.forget(log);
+          });
+        }
         this.#left(entry);
       },
     };
+  }
+
+  #enter(entry: Entry): void {
+    entry.readers += 1;
+    entry.cancelLinger?.();
+    entry.cancelLinger = undefined;
   }
 
   #left(entry: Entry): void {
@@ -182,6 +224,10 @@ export class SessionWatches {
     this.#closing.add(closing);
     if (entry.watch === undefined) entry.abort.abort(new Error('Closed.'));
   }
+}
+
+function paneKey({ pathHex, generation, pane }: PaneRef): string {
+  return `${pathHex}/${generation}/${pane}`;
 }
 
 class NotHarmlessError extends Error {

@@ -64,6 +64,90 @@ test('a reader who comes back with a cursor goes on where it was, without a byte
   expect(numbers.map(([, n]) => Number(n))).toEqual(numbers.map((_, index) => first + index));
 });
 
+test('who comes back to a pane that ended meanwhile gets the rest of its bytes, then its end', async () => {
+  await using lab = await watchTmux({ lingerMs: 20_000 });
+  const command = 'read x; seq 1 2000; printf "the last words"; sleep 0.2';
+  const target = await lab.tmux.run('split-window', '-dPF', '#{pane_id}', '-t', 'main:', command);
+  const pane = await lab.pane(target);
+  const keeps = lab.watch(pane);
+  const left = lab.watch(pane);
+  const { cursor } = await left.first('snapshot');
+  left.stop();
+  await left.done;
+  await lab.tmux.run('send-keys', '-t', target, 'Enter');
+  const closed = await keeps.first('closed', 20_000);
+  expect(keeps.bytes.toString()).toContain('the last words');
+  for (const after of [cursor, closed.cursor]) {
+    const back = lab.watch(pane, after);
+    await back.done;
+    expect(back.last).toEqual(closed);
+    expect(back.bytes).toEqual(after === cursor ? keeps.bytes : Buffer.alloc(0));
+    expect(back.kinds.filter((kind) => kind !== 'chunk')).toEqual(['closed']);
+  }
+  // Without a cursor there is nothing to come back to.
+  const late = lab.watch(pane);
+  await late.done;
+  expect(late.error).toBeInstanceOf(NotFoundError);
+});
+
+test('who comes back after the server ended gets the rest of its bytes, and nothing of the next server', async () => {
+  await using lab = await watchTmux({ lingerMs: 20_000 });
+  const pane = await lab.pane();
+  const keeps = lab.watch(pane);
+  const left = lab.watch(pane);
+  const { cursor } = await left.first('snapshot');
+  left.stop();
+  await left.done;
+  await lab.tmux.run('send-keys', '-t', 'main:', 'echo the last wo""rds', 'Enter');
+  await eventually(() => keeps.bytes.includes('last words'), 'the last words');
+  keeps.stop();
+  await keeps.done;
+  await lab.tmux.end();
+  await lab.tmux.run('new-session', '-d', '-s', 'main', 'echo SECRET; exec cat');
+  await lab.pane();
+  const back = lab.watch(pane, cursor);
+  await back.done;
+  expect(back.bytes).toEqual(keeps.bytes);
+  expect(back.last).toMatchObject({ kind: 'closed', reason: 'SERVER_RESTARTED' });
+  expect(back.kinds.filter((kind) => kind !== 'chunk')).toEqual(['closed']);
+});
+
+test('a pane that was left dead and runs another program is no past one', async () => {
+  await using lab = await watchTmux({ lingerMs: 20_000 });
+  await lab.tmux.run('set-option', '-g', 'remain-on-exit', 'on');
+  const target = await lab.tmux.run('split-window', '-dPF', '#{pane_id}', '-t', 'main:', 'read x');
+  const pane = await lab.pane(target);
+  const reading = lab.watch(pane);
+  await reading.first('snapshot');
+  await lab.tmux.run('send-keys', '-t', target, 'Enter');
+  const { cursor } = await reading.first('closed', 20_000);
+  await lab.tmux.run('respawn-pane', '-t', target, 'echo ag""ain; exec cat');
+  const again = lab.watch(pane, cursor);
+  await again.first('snapshot');
+  expect(again.events[0]).toMatchObject({ kind: 'gap', reason: 'RECONNECTED' });
+  await untilSame(new Screen(), again, lab.tmux, target);
+});
+
+test('the time to come back begins with the last leaving, not with the first', async () => {
+  await using lab = await watchTmux({ lingerMs: 1_500 });
+  const pane = await lab.pane();
+  const first = lab.watch(pane);
+  const { cursor } = await first.first('snapshot');
+  first.stop();
+  await first.done;
+  await wait(1_000);
+  const second = lab.watch(pane, cursor);
+  await lab.tmux.run('send-keys', '-t', 'main:', 'Enter');
+  await second.first('chunk');
+  second.stop();
+  await second.done;
+  await wait(1_000);
+  const third = lab.watch(pane, second.last?.cursor);
+  await lab.tmux.run('send-keys', '-t', 'main:', 'Enter');
+  await third.first('chunk');
+  expect([...second.kinds, ...third.kinds].filter((kind) => kind !== 'chunk')).toEqual([]);
+});
+
 test('a cursor of a log that is gone, or of another run, gives a gap and a snapshot; a bad one is refused', async () => {
   await using lab = await watchTmux({ lingerMs: 100 });
   const pane = await lab.pane();
