@@ -5,6 +5,7 @@ import { createClient } from 'graphql-ws';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { LocalFleet } from '../../src/tmux/fleet.ts';
+import { paneRef, restartRequest } from '../support/acting-member.ts';
 import { connect } from '../support/graphql-over-http.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { memberUuid } from '../support/synthetic-fleet.ts';
@@ -170,5 +171,37 @@ describe.each(Object.entries(transports))('paneOutput over %s', (_name, subscrib
       reason = paneOutput.closeReason ?? reason;
     }
     expect(['SERVER_LOST', 'SESSION_KILLED', 'EXITED', 'PANE_KILLED']).toContain(reason);
+  });
+
+  it('ends with SERVER_RESTARTED across a restart, and shows nothing of the next life', async () => {
+    await tmux.run('send-keys', '-t', '%0', 'echo FIRST-LIFE', 'Enter');
+    const pane = await firstPane();
+    const before = local.server();
+    const seen: PaneEvent['paneOutput'][] = [];
+    let restarted: Promise<unknown> | undefined;
+    for await (const { paneOutput } of subscribe(watch, { pane })) {
+      seen.push(paneOutput);
+      restarted ??= (async () => {
+        using act = await local.fleet.prepareRestartServer(
+          restartRequest(before, {
+            restoreCommands: [{ pane: paneRef(before), command: ['sh', '-c', 'yes SECOND-LIFE'] }],
+          }),
+        );
+        return await act.run();
+      })();
+    }
+    await restarted;
+    const kinds = seen.map(({ __typename }) => __typename);
+    expect(kinds.at(-1)).toBe('PaneClosed');
+    expect(kinds.filter((kind) => kind === 'PaneClosed' || kind === 'UserError')).toHaveLength(1);
+    expect(seen.at(-1)?.closeReason).toBe('SERVER_RESTARTED');
+    const text = seen.map(({ data }) => Buffer.from(data ?? '', 'base64').toString()).join('');
+    expect(text).toContain('FIRST-LIFE');
+    expect(text).not.toContain('SECOND-LIFE');
+    expect(local.server().generation).not.toBe(before.generation);
+
+    const again: PaneEvent['paneOutput'][] = [];
+    for await (const { paneOutput } of subscribe(watch, { pane })) again.push(paneOutput);
+    expect(again).toEqual([{ __typename: 'StaleGenerationError', code: 'ESTALE' }]);
   });
 });

@@ -1,5 +1,8 @@
 import { copyFile, readdir, readFile, readlink, writeFile } from 'node:fs/promises';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { emitLayout, layoutChecksum, panesOf } from '../../../src/tmux/restart/layout-cells.ts';
+import { readOldLayout } from '../../../src/tmux/restart/layout-text.ts';
 import { restorePlan } from '../../../src/tmux/restart/restore-plan.ts';
 import { readDescription } from '../../../src/tmux/restart/server-description.ts';
 import {
@@ -10,7 +13,9 @@ import {
   runHelper,
   unhex,
 } from '../../support/helper-client.ts';
+import { layouts } from '../../support/layouts.ts';
 import { lacks } from '../../support/needs.ts';
+import { rounds } from '../../support/tier.ts';
 import {
   eventually,
   presentVersions,
@@ -18,6 +23,16 @@ import {
   type Version,
 } from '../../support/tmux-server.ts';
 import { Member, type StartedServer } from './member.ts';
+
+/** Up to three edits of a text: where, how many bytes go, and what comes instead. */
+const damage = fc.array(
+  fc.tuple(
+    fc.nat({ max: 999 }),
+    fc.nat({ max: 3 }),
+    fc.constantFrom(...'0123456789x,{}[]', '', '{}', '[]', ',,', '99999'),
+  ),
+  { maxLength: 3 },
+);
 
 describe('describe and start', () => {
   let member: Member;
@@ -258,6 +273,57 @@ describe('describe and start', () => {
     const busy = await askOnce('start', request, member.runner, payload);
     expect(busy.failure?.[0]).toBe('EBUSY');
   }, 120_000);
+
+  it.each(presentVersions)(
+    'hand no layout to tmux %s that could end it, whatever is under a right checksum',
+    async (version) => {
+      const four = layouts(80, 24).filter((cell) => panesOf(cell).length === 4);
+      const bodies = fc.sample(
+        four.chain((cell) => fc.tuple(fc.constant(emitLayout(cell).slice(5)), damage)),
+        rounds(60, 500),
+      );
+      const texts = [
+        '80x24,0,0{}',
+        '80x24,0,0{80x24,0,0,0',
+        '80x24,0,0{40x24,0,0,0,39x24,41,0,1}}',
+        '80x24,0,0[]{}',
+        ...bodies.map(([body, edits]) =>
+          edits.reduce((now, [at, drop, put]) => {
+            const place = at % (now.length + 1);
+            return now.slice(0, place) + put + now.slice(place + drop);
+          }, body),
+        ),
+      ].filter((body) => /^[0-9a-fx,{}[\]]+$/.test(body));
+      const socket = member.path(`layouts-${version}`);
+      const plan = [
+        ['session', 's', hex('good'), '', 80, 24, ''],
+        ['window', 's', 'w', 0, '', hex('one'), 0],
+        ...['p', 'q', 'r', 't'].map((pane) => ['pane', 'w', pane, '', '', hex('/bin/cat')]),
+        ...texts.map((body) => ['layout', 'w', `${layoutChecksum(body)},${body}`]),
+      ];
+      const payload = Buffer.from(plan.map((line) => `${line.join('\t')}\n`).join(''));
+      const answer = await askOnce(
+        'start',
+        `start socket=${hex(socket)} tmux=${hex(tmuxBinary(version) ?? '')} bytes=${payload.length}`,
+        member.runner,
+        payload,
+      );
+      // It lives: it is the one that was started, in the first try.
+      const [[pid] = []] = rowsOf(answer, 'started');
+      await member.note(Number(pid));
+      const troubles = rowsOf(answer, 'trouble');
+      expect(new Set(troubles.map(([, what]) => what))).toEqual(new Set(['layout']));
+      const refused = new Set(troubles.map(([line]) => Number(line)));
+      const took = texts.filter((_, at) => !refused.has(plan.length - texts.length + at + 1));
+      console.log(`tmux ${version}: ${texts.length} layouts, ${took.length} of them taken`);
+      expect(took.length).toBeGreaterThan(0);
+      for (const body of took) {
+        expect(body).toMatch(/^\d+x\d+,\d+,\d+[{[]/);
+        expect(panesOf(readOldLayout(`${layoutChecksum(body)},${body}`).root)).toHaveLength(4);
+      }
+    },
+    180_000,
+  );
 
   it('refuse a malformed plan before anything is begun, and what is no tmux', async () => {
     const socket = member.path('never');

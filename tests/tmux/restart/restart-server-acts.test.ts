@@ -133,7 +133,7 @@ describe('a restart', () => {
 
   it('runs the commands that were asked for, word by word, and names what ended and what lives on', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'mw-'));
-    const script = 'setsid sleep 3101 & nohup sleep 3102 >/dev/null 2>&1 & exec sleep 3100';
+    const script = `setsid sleep 3101 & nohup sleep 3102 >/dev/null 2>&1 & (trap '' HUP; exec sleep 3106) & exec sleep 3100`;
     await using it = await world(version, { command: [script] });
     await it.server.run('split-window', '-d', '-t', 'main:', 'exec sleep 3103');
     await it.server.run('split-window', '-d', '-t', 'main:', 'exec sleep 3104');
@@ -170,12 +170,17 @@ describe('a restart', () => {
       ],
     });
     try {
-      expect(survivors.map(({ command }) => command).sort()).toEqual(['sleep 3101', 'sleep 3102']);
+      expect(survivors.map(({ command }) => command).sort()).toEqual([
+        'sleep 3101',
+        'sleep 3102',
+        'sleep 3106',
+      ]);
       // The shell forks before it becomes a program, so the order of the pids is not ours.
       expect(notRestored.map(({ what, detail }) => `${what} ${detail}`).sort()).toEqual([
         'process main:0.0: sleep 3100',
         'process main:0.0: sleep 3101',
         'process main:0.0: sleep 3102',
+        'process main:0.0: sleep 3106',
         expect.stringMatching(/^screen /),
       ]);
       const read = (name: string) =>
