@@ -26,4 +26,8 @@ export interface Database extends AsyncDisposable {
   readonly target: string;
   /** A connection of its own, outside the pool and its time limits; the caller ends it. */
   connect(): Promise<Client>;
+  /** The same as the role that owns the tables; where there is one role for all, as that. */
+  connectAsOwner(): Promise<Client>;
+  /** The role of `pool` and `connect`, where another one owns the tables. */
+  readonly grantee: string | undefined;
 }

@@ -174,22 +174,34 @@ async function untilReady(places: Places, lives: () => Promise<boolean>): Promis
   throw await failure(places, 'The embedded PostgreSQL was not ready within 2 minutes');
 }
 
-/** The service's role is no superuser and owns its database alone. */
+/** Owns the database and its tables; the service's own role does not, so it can't take back what it lacks. */
+export const ownerRole = 'muxwarden_owner';
+
+/** Also of a cluster from before there was such an owner. */
 async function prepare(connection: ClientConfig): Promise<void> {
   const asSuperuser = async (database: string, work: (client: Client) => Promise<void>) => {
     const client = new Client({ ...connection, user: 'postgres', database });
     await client.connect();
     await work(client).finally(() => client.end());
   };
+  let ownedByService = false;
   await asSuperuser('postgres', async (client) => {
-    const { rows } = await client.query<{ role: boolean; database: boolean }>(
+    const { rows } = await client.query<{ role: boolean; owner: boolean; database: string | null }>(
       `select exists (select from pg_roles where rolname = 'muxwarden') as role,
-              exists (select from pg_database where datname = 'muxwarden') as database`,
+              exists (select from pg_roles where rolname = '${ownerRole}') as owner,
+              (select datdba::regrole::text from pg_database where datname = 'muxwarden') as database`,
     );
     const secret = client.escapeLiteral(String(connection.password));
-    if (!rows[0]?.role) await client.query(`create role muxwarden login password ${secret}`);
-    if (!rows[0]?.database) await client.query('create database muxwarden owner muxwarden');
+    const [there] = rows;
+    if (!there?.role) await client.query(`create role muxwarden login password ${secret}`);
+    if (!there?.owner) await client.query(`create role ${ownerRole} login password ${secret}`);
+    if (!there?.database) await client.query(`create database muxwarden owner ${ownerRole}`);
+    ownedByService = there?.database === 'muxwarden';
   });
+  if (ownedByService)
+    await asSuperuser('muxwarden', async (client) => {
+      await client.query(`reassign owned by muxwarden to ${ownerRole}`);
+    });
 }
 
 async function reach(places: Places): Promise<EmbeddedPostgres> {

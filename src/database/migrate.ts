@@ -17,7 +17,7 @@ const lockKey = '7887614834183726181';
  * @throws DatabaseUnavailableError, also for a database that a newer muxwarden has migrated
  */
 export async function migrate(database: Database): Promise<readonly string[]> {
-  const client = await database.connect();
+  const client = await database.connectAsOwner();
   try {
     await client.query(`set lock_timeout = '120s'`);
     await client.query('select pg_advisory_lock($1)', [lockKey]);
@@ -30,6 +30,7 @@ export async function migrate(database: Database): Promise<readonly string[]> {
       );
     }
     await runMigrations(drizzle({ client }), { migrationsFolder: folder });
+    if (database.grantee !== undefined) await grant(client, database.grantee);
     const done = new Set(before);
     return (await applied(client)).filter((name) => !done.has(name));
   } catch (cause) {
@@ -39,6 +40,23 @@ export async function migrate(database: Database): Promise<readonly string[]> {
   } finally {
     await client.end();
   }
+}
+
+/** What the service needs of tables that it does not own: of the audit record, to read and to add. */
+async function grant(client: Client, role: string): Promise<void> {
+  const { rows } = await client.query<{ granted: boolean }>(
+    `select bool_and(has_table_privilege($1, oid, 'INSERT')
+              and has_table_privilege($1, oid, 'DELETE') = (relname <> 'audit_events')) as granted
+       from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`,
+    [role],
+  );
+  if (rows[0]?.granted) return;
+  const to = client.escapeIdentifier(role);
+  await client.query(`
+    begin;
+    grant select, insert, update, delete on all tables in schema public to ${to};
+    revoke update, delete, truncate on audit_events from ${to};
+    commit`);
 }
 
 async function applied(client: Client): Promise<readonly string[]> {

@@ -4,7 +4,7 @@ import { Client, type ClientConfig, Pool } from 'pg';
 import { type Clock, systemClock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
 import type { Database, Log } from './database.ts';
-import { connectEmbedded, runEmbedded } from './embedded-postgres.ts';
+import { connectEmbedded, ownerRole, runEmbedded } from './embedded-postgres.ts';
 import { NotificationListener } from './notifications.ts';
 import type { StateDirectory } from './state-directory.ts';
 import { supervise } from './supervision.ts';
@@ -33,7 +33,7 @@ export async function openDatabase(
   options: OpenDatabaseOptions = {},
 ): Promise<Database> {
   await using parts = new AsyncDisposableStack();
-  const { connection, target } = await wayTo(config, options, parts);
+  const { connection, target, owner } = await wayTo(config, options, parts);
   const settings: ClientConfig = {
     ...connection,
     application_name: 'muxwarden',
@@ -58,20 +58,23 @@ export async function openDatabase(
   const notifications = parts.use(
     new NotificationListener(settings, options.log, options.clock ?? systemClock),
   );
+  const connect = async (as: ClientConfig) => {
+    const client = new Client(as);
+    client.on('error', (err) => options.log?.warn({ err }, 'a database connection was lost'));
+    await client.connect().catch((cause) => {
+      throw unavailable(destination, cause);
+    });
+    return client;
+  };
   const owned = parts.move();
   return {
     pool,
     drizzle: drizzle({ client: pool }),
     notifications,
     target: destination.target,
-    async connect() {
-      const client = new Client(settings);
-      client.on('error', (err) => options.log?.warn({ err }, 'a database connection was lost'));
-      await client.connect().catch((cause) => {
-        throw unavailable(destination, cause);
-      });
-      return client;
-    },
+    connect: () => connect(settings),
+    connectAsOwner: () => connect(owner === undefined ? settings : { ...settings, user: owner }),
+    grantee: owner === undefined ? undefined : connection.user,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -80,18 +83,17 @@ async function wayTo(
   config: Pick<Config, 'databaseUrl' | 'stateDir'>,
   options: OpenDatabaseOptions,
   parts: AsyncDisposableStack,
-): Promise<{ connection: ClientConfig; target: string | undefined }> {
-  if (config.databaseUrl !== undefined) {
-    return { connection: { connectionString: config.databaseUrl }, target: undefined };
-  }
+): Promise<{ connection: ClientConfig; target?: string; owner?: string }> {
+  if (config.databaseUrl !== undefined)
+    return { connection: { connectionString: config.databaseUrl } };
   const target = `${config.stateDir}/postgres`;
   if (options.stateDirectory === undefined) {
     const { connection } = parts.use(await connectEmbedded(config.stateDir));
-    return { connection, target };
+    return { connection, target, owner: ownerRole };
   }
   const cluster = await runEmbedded(options.stateDirectory.path, options.log);
   parts.use(supervise(cluster, options.log));
-  return { connection: cluster.connection, target };
+  return { connection: cluster.connection, target, owner: ownerRole };
 }
 
 function destinationOf(settings: ClientConfig, target: string | undefined): Destination {

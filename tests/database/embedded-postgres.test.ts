@@ -48,7 +48,8 @@ it('is adopted with all it knew when the service was killed, and ended with the 
     const { openDatabase } = await import(root + 'src/database/open.ts');
     const stateDirectory = await openStateDirectory({ stateDir: ${JSON.stringify(stateDir)} });
     const database = await openDatabase({ stateDir: stateDirectory.path }, { stateDirectory });
-    await database.pool.query('create table kept as select 42 as answer');
+    const owner = await database.connectAsOwner();
+    await owner.query('create table kept as select 42 as answer; grant select on kept to muxwarden');
     console.log('written');`);
   await service.line();
   const before = await findPostmaster(join(stateDir, 'postgres/data'));
@@ -100,7 +101,9 @@ it('is started again when its postmaster is killed, and the pool goes on', async
     { databaseUrl: undefined, stateDir },
     { stateDirectory },
   );
-  await database.pool.query('create table kept as select 1 as one');
+  const owner = await database.connectAsOwner();
+  await owner.query('create table kept as select 1 as one; grant select on kept to muxwarden');
+  await owner.end();
   const postmaster = await findPostmaster(join(stateDir, 'postgres/data'));
   process.kill(postmaster?.pid ?? 0, 'SIGKILL');
   const rows = await eventually(

@@ -69,7 +69,7 @@ export async function openTestDatabase(
     database,
     server,
     async tamper(statement, values) {
-      const client = await database.connect();
+      const client = await database.connectAsOwner();
       try {
         await client.query('grant update, delete, truncate on audit_events to current_user');
         await client.query('alter table audit_events disable trigger audit_events_append_only');
@@ -167,7 +167,7 @@ const password = 'of-the-tests';
  * a version and a user, by what the product itself does, and kept where tools keep their caches.
  */
 const embeddedTemplate = () =>
-  template('embedded', async (path) => {
+  template('embedded-owned', async (path) => {
     const made = await runEmbedded(path);
     await made[Symbol.asyncDispose]();
   });
