@@ -25,32 +25,34 @@ function isSame(one: ServerView, other: ServerView | undefined): boolean {
  * directories, names of windows. Nobody has to hear of that more than once a second.
  */
 export function isCosmetic(one: MemberListing, other: MemberListing): boolean {
-  return shape(one) === shape(other);
+  const [servers, others] = [one.servers ?? [], other.servers ?? []];
+  return (
+    one.status.state === other.status.state &&
+    one.status.reason === other.status.reason &&
+    one.status.detail === other.status.detail &&
+    servers.length === others.length &&
+    servers.every((server, at) => isSame(server, others[at]) || shape(server) === shape(others[at]))
+  );
 }
 
-function shape({ status, servers }: MemberListing): string {
+function shape(server: ServerView | undefined): string {
   return JSON.stringify([
-    status.state,
-    status.reason,
-    status.detail,
-    (servers ?? []).map((server) => [
-      server.ref.pathHex,
-      server.ref.generation,
-      server.status,
-      server.reason,
-      server.detail,
-      server.generation,
-      server.attachedClients,
-      server.listing.state,
-      server.listing.reason,
-      (server.sessions ?? []).map((session) => [
-        session.session,
-        session.name,
-        session.windows.map(({ window, index, panes }) => [
-          window,
-          index,
-          panes.map(({ pane, dead, pid }) => [pane, dead, pid]),
-        ]),
+    server?.ref.pathHex,
+    server?.ref.generation,
+    server?.status,
+    server?.reason,
+    server?.detail,
+    server?.generation,
+    server?.attachedClients,
+    server?.listing.state,
+    server?.listing.reason,
+    (server?.sessions ?? []).map((session) => [
+      session.session,
+      session.name,
+      session.windows.map(({ window, index, panes }) => [
+        window,
+        index,
+        panes.map(({ pane, dead, pid }) => [pane, dead, pid]),
       ]),
     ]),
   ]);

@@ -6,6 +6,7 @@ import type { ServerChange } from '../member-tmux.ts';
 import type { Generation, Reason, ServerRef, ServerView, SessionView } from '../model.ts';
 import { isOutdated } from '../tmux-version.ts';
 import { attemptOf, CpuMeter, type Judgement, judge } from './census.ts';
+import { withChangedPanes } from './changed-panes.ts';
 import { Freshness, type FreshnessRules, type Moment, type Trouble } from './freshness.ts';
 import { noPulse, pulseOf } from './pulse.ts';
 import type { MemberRow, ServerRow, ServerSection } from './rows.ts';
@@ -14,6 +15,7 @@ import {
   type ClientRow,
   type Columns,
   fromHex,
+  paneParser,
   parseSessionRows,
   withAttachedClients,
 } from './session-rows.ts';
@@ -38,6 +40,8 @@ export interface CellRules extends FreshnessRules {
 
 interface Rows {
   readonly text: string;
+  /** Empty where some pane has not exactly one line, so that lines can't stand for panes. */
+  readonly lines: readonly string[];
   /** Without agents: what they do depends on when one looks. */
   readonly listed: readonly SessionView[];
   readonly clients: readonly ClientRow[];
@@ -45,7 +49,7 @@ interface Rows {
   readonly dropped: number;
 }
 
-const noRows: Rows = { text: '', listed: [], clients: [], others: [], dropped: 0 };
+const noRows: Rows = { text: '', lines: [], listed: [], clients: [], others: [], dropped: 0 };
 
 const emptyProcess = {
   pid: null,
@@ -162,7 +166,7 @@ export class ServerCell {
   }
 
   #answered(text: string, written: string, context: CellContext): void {
-    const { columns, agentKinds, ownClientPids, started, ended } = context;
+    const { ownClientPids, started, ended } = context;
     if (this.#row.code === 'EDEAD') {
       this.#rows = noRows;
       this.freshness.succeed(started);
@@ -180,27 +184,41 @@ export class ServerCell {
     if (before !== undefined && (this.#row.code === 'SAME' || before.text === text)) {
       this.#rows = withOthers(before, ownClientPids);
     } else {
-      const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
-      if (identity?.pid !== this.#row.pid) {
+      const parsed = this.#parse(text, context);
+      if (parsed === undefined) {
         this.freshness.fail('MALFORMED_ANSWER', 'another process answered', ended);
         return;
       }
-      this.#startTime = identity.startTime ?? this.#startTime;
-      const others = clients.filter((client) => !ownClientPids.has(client.pid));
-      const attached = withAttachedClients(sessions, others);
-      this.#rows = {
-        // A copy: a slice would keep the whole answer that it was cut from.
-        text: Buffer.from(text).toString(),
-        listed: before && isDeepStrictEqual(attached, before.listed) ? before.listed : attached,
-        clients,
-        others,
-        dropped,
-      };
+      this.#rows = parsed;
     }
     const look = { at: started.wall, serverStartTime: this.#startTime };
     const told = this.#row.code === 'SAME' ? this.#pulse.text : written;
     this.#pulse = pulseOf(told, this.#rows.listed, look, this.#pulse);
     this.freshness.succeed(started, partial(this.#row, this.#rows.dropped));
+  }
+
+  /** Undefined where the rows are another process's. */
+  #parse(answer: string, { columns, agentKinds, ownClientPids }: CellContext): Rows | undefined {
+    const before = this.#rows;
+    // A copy: a slice would keep the whole answer that it was cut from.
+    const text = Buffer.from(answer).toString();
+    const lines = text.split('\n');
+    if (before !== undefined) {
+      const parse = paneParser(columns, agentKinds);
+      const listed = withChangedPanes(before.listed, before.lines, lines, parse);
+      if (listed !== undefined) {
+        return withOthers({ ...before, text, lines, listed }, ownClientPids);
+      }
+    }
+    const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
+    if (identity?.pid !== this.#row.pid) return undefined;
+    this.#startTime = identity.startTime ?? this.#startTime;
+    const others = clients.filter((client) => !ownClientPids.has(client.pid));
+    const attached = withAttachedClients(sessions, others);
+    const listed = before && isDeepStrictEqual(attached, before.listed) ? before.listed : attached;
+    const panes = lines.filter((line) => line.startsWith('pane\t')).length;
+    const each = panes === countPanes(listed);
+    return { text, lines: each ? lines : [], listed, clients, others, dropped };
   }
 
   /** `version` makes the next version, asked for only when a reader sees something else. */
@@ -272,6 +290,11 @@ function looksTheSame(one: ServerView, other: ServerView): boolean {
 export function generationOf(row: ServerRow, { bootId }: MemberRow): Generation | null {
   const { pid, ticks } = row;
   return pid === null || ticks === null ? null : formatGeneration({ bootId, pid, ticks });
+}
+
+function countPanes(sessions: readonly SessionView[]): number {
+  const windows = sessions.flatMap((session) => session.windows);
+  return windows.reduce((sum, { panes }) => sum + panes.length, 0);
 }
 
 /** The same rows seen with other clients of ours known by now. */

@@ -31,6 +31,13 @@ export type Columns = ReadonlyMap<string, readonly string[]>;
 export type AgentKinds = ReadonlyMap<string, string>;
 type Fields = (name: string) => string;
 
+/** One place of a pane. */
+export interface PaneRow {
+  readonly session: number;
+  readonly window: number;
+  readonly view: PaneView;
+}
+
 interface WindowParts extends Omit<WindowView, 'panes'> {
   readonly panes: Map<number, PaneView>;
 }
@@ -43,9 +50,7 @@ export function parseSessionRows(
   columns: Columns,
   agentKinds: AgentKinds,
 ): SessionRows {
-  const places = new Map(
-    [...columns].map(([kind, names]) => [kind, new Map(names.map((name, at) => [name, at + 1]))]),
-  );
+  const places = new Map([...columns].map(([kind, names]) => [kind, placesOf(names)]));
   const sessions = new Map<number, SessionParts>();
   const clients: ClientRow[] = [];
   let identity: SessionRows['identity'] = null;
@@ -68,6 +73,23 @@ export function parseSessionRows(
     if (!fits || !take(field, sessions, clients, agentKinds)) dropped++;
   }
   return { identity, sessions: assembled(sessions), clients, dropped };
+}
+
+/** Undefined for a line that is no pane's, or does not fit. */
+export function paneParser(
+  columns: Columns,
+  agentKinds: AgentKinds,
+): (line: string) => PaneRow | undefined {
+  const at = placesOf(columns.get('pane') ?? []);
+  return (line) => {
+    const row = line.split('\t');
+    if (row[0] !== 'pane' || row.length !== at.size + 1) return undefined;
+    return paneRow((name) => row[at.get(name) ?? -1] ?? '', agentKinds);
+  };
+}
+
+function placesOf(names: readonly string[]): ReadonlyMap<string, number> {
+  return new Map(names.map((name, at) => [name, at + 1]));
 }
 
 /** Each takes one row into what was read before; false when it does not fit. */
@@ -114,34 +136,10 @@ const parsers: Readonly<
   },
 
   pane(field, sessions, _clients, agentKinds) {
-    const [session, window, pane, index] = wholes(field, 'session', 'window', 'id', 'index');
-    const [columns, rows] = wholes(field, 'columns', 'rows');
-    const owner =
-      session === undefined || window === undefined
-        ? undefined
-        : sessions.get(session)?.windows.get(window);
-    if (owner === undefined || pane === undefined || index === undefined) return false;
-    if (columns === undefined || rows === undefined) return false;
-    owner.panes.set(pane, {
-      pane,
-      index,
-      title: field('title'),
-      currentCommand: field('command') || null,
-      currentPath: fromHex(field('path')),
-      startCommand: field('start') || null,
-      pid: whole(field('pid')) || null,
-      tty: field('tty') || null,
-      columns,
-      rows,
-      active: field('active') === '1',
-      dead: field('dead') === '1',
-      exitStatus: whole(field('status')),
-      exitSignal: signalNumber(field('signal')),
-      inMode: field('mode') !== '' && field('mode') !== '0',
-      foreground: foreground(field, agentKinds),
-      report: parseReport(field('report'), field('lasting')),
-      agent: null,
-    });
+    const row = paneRow(field, agentKinds);
+    const owner = row && sessions.get(row.session)?.windows.get(row.window);
+    if (row === undefined || owner === undefined) return false;
+    owner.panes.set(row.view.pane, row.view);
     return true;
   },
 
@@ -152,6 +150,34 @@ const parsers: Readonly<
     return true;
   },
 };
+
+function paneRow(field: Fields, agentKinds: AgentKinds): PaneRow | undefined {
+  const [session, window, pane, index] = wholes(field, 'session', 'window', 'id', 'index');
+  const [columns, rows] = wholes(field, 'columns', 'rows');
+  if (session === undefined || window === undefined || pane === undefined) return undefined;
+  if (index === undefined || columns === undefined || rows === undefined) return undefined;
+  const view = {
+    pane,
+    index,
+    title: field('title'),
+    currentCommand: field('command') || null,
+    currentPath: fromHex(field('path')),
+    startCommand: field('start') || null,
+    pid: whole(field('pid')) || null,
+    tty: field('tty') || null,
+    columns,
+    rows,
+    active: field('active') === '1',
+    dead: field('dead') === '1',
+    exitStatus: whole(field('status')),
+    exitSignal: signalNumber(field('signal')),
+    inMode: field('mode') !== '' && field('mode') !== '0',
+    foreground: foreground(field, agentKinds),
+    report: parseReport(field('report'), field('lasting')),
+    agent: null,
+  };
+  return { session, window, view };
+}
 
 function foreground(field: Fields, agentKinds: AgentKinds): Foreground | null {
   const doing = field('doing');
@@ -197,6 +223,7 @@ function assembled(sessions: ReadonlyMap<number, SessionParts>): readonly Sessio
 
 /** tmux tells the name where it knows one. */
 function signalNumber(text: string): number | null {
+  if (text === '') return null;
   const named = Object.entries(constants.signals).find(([name]) => name === `SIG${text}`);
   return named?.[1] ?? whole(text);
 }
