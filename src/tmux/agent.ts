@@ -107,7 +107,6 @@ function isBelieved(
 ): boolean {
   if (at === null) return named !== null;
   const seconds = Math.floor(now / 1_000);
-  // The options of an earlier life are restored with their values.
   const inThisLife = serverStartTime === null || at >= serverStartTime - skewSeconds;
   return at <= seconds + skewSeconds && inThisLife && isOfProgram !== false;
 }

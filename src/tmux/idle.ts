@@ -66,8 +66,9 @@ function* inTheWay({ server, now, idleAfterMs }: Look): Generator<string, undefi
   if (server.attachedClients && !server.sessions?.some((session) => session.attachedClients)) {
     yield `${count(server.attachedClients, 'client')} attached`;
   }
+  const last = new Map(server.activity.map(({ window, at }) => [window, at]));
   for (const window of windowsOf(server)) {
-    const at = server.activity.find((each) => each.window === window.window)?.at;
+    const at = last.get(window.window);
     if (at === undefined || now - at.getTime() - grainMs >= idleAfterMs) continue;
     yield `${panesOf(window)}: something was written ${ago(now - at.getTime())}`;
   }

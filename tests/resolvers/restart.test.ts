@@ -196,6 +196,8 @@ describe('restarting what is real', () => {
       message: expect.stringContaining('%0: sleep runs in the foreground'),
     });
 
+    await tmux.run('set-option', '-p', '-t', '%0', '@agent_state', 'working');
+    await tmux.run('set-option', '-p', '-t', '%0', '@kept', 'yes');
     await tmux.run('send-keys', '-t', '%0', 'C-c');
     await eventually(async () => {
       await world.refresh();
@@ -206,6 +208,8 @@ describe('restarting what is real', () => {
     });
     expect((await said()).slice(1)).toEqual(['INTENT', 'OUTCOME SUCCEEDED']);
     expect((await recordedRows())[1]?.facts).toMatchObject({ onlyIfIdle: true });
+    // A report is of the program that made it, and that has ended.
+    expect(await tmux.run('show-options', '-p', '-t', '%0')).toBe('@kept yes');
   });
 
   it('without the database nothing is restarted, and reads go on', async () => {

@@ -171,6 +171,8 @@ export class SessionBuilder {
     options: readonly DescribedOption[],
   ): void {
     for (const option of options) {
+      // What a program said of itself ends with the program.
+      if (kind === 'pane-option' && option.name === '@agent_state') continue;
       if (isKeptBack(option)) {
         this.#writer.lost('option', `${subject}: ${option.name}: ${whyKeptBack}`);
         continue;

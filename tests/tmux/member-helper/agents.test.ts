@@ -1,4 +1,4 @@
-import { chmod, readdir, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hex } from '../../support/helper-client.ts';
 import { lacks } from '../../support/needs.ts';
@@ -179,5 +179,66 @@ describe('an agent in the foreground', () => {
       await server.tmux('respawn-pane', '-k', '-t', '%0', command);
       await pane(server, 0, { doing: 'program', agent: 'aider' });
     }
+  });
+});
+
+describe('whoever disguises himself', () => {
+  it.each([
+    [
+      'with control characters in its name',
+      String.raw`exec perl -e '$0 = "claude\t\npane\t1\xff"; sleep 1000'`,
+      '',
+    ],
+    ['without any name', `exec perl -e '$0 = ""; sleep 1000'`, ''],
+    ['with 100,000 arguments', 'exec -a claude sleep 1000 $(yes 0 | head -100000)', 'claude'],
+    [
+      'with an argument of 100,000 bytes',
+      `exec -a claude perl -e 'sleep 1000' $(printf %0100000d 0)`,
+      'claude',
+    ],
+  ])('%s makes no row but his own', async (_, line, agent) => {
+    await using server = await member.server('3.3a', 'disguise');
+    const file = await script('disguise.sh', `#!/bin/bash\n${line}\n`);
+    await server.tmux('respawn-pane', '-k', '-t', '%0', `exec ${file}`);
+    const { pid } = await pane(server, 0, { doing: 'program' });
+    await eventually(
+      async () => !(await readFile(`/proc/${pid}/cmdline`, 'utf8')).includes('disguise'),
+      'the disguise is on',
+    );
+    expect(await panes(server)).toHaveLength(1);
+    await pane(server, 0, { doing: 'program', agent });
+  });
+
+  it('as a job has a clean name', async () => {
+    await using server = await member.server('3.3a', 'odd-job');
+    await server.tmux('respawn-pane', '-k', '-t', '%0', 'exec bash --norc -i');
+    await pane(server, 0, { ...atRest, command: 'bash' });
+    const words = `(exec -a $'x\\ty\\nz\\e[31m' sleep 1000) &`;
+    await server.tmux('send-keys', '-t', '%0', words, 'Enter');
+    await pane(server, 0, { doing: 'shell', job: 'x?y?z?[31m' });
+  });
+
+  it.skipIf(lacks('root'))(
+    'as another user runs a program, and is a job like any other',
+    async () => {
+      await using server = await member.server('3.3a', 'su');
+      await server.tmux('respawn-pane', '-k', '-t', '%0', 'exec su');
+      await pane(server, 0, { doing: 'program', command: 'su' });
+      await server.tmux('respawn-pane', '-k', '-t', '%0', 'exec bash --norc -i');
+      await pane(server, 0, { ...atRest, command: 'bash' });
+      await server.tmux('send-keys', '-t', '%0', 'su &', 'Enter');
+      await pane(server, 0, { doing: 'shell', job: 'su' });
+    },
+  );
+
+  it('is no shell at its prompt while a shell runs a script or a command', async () => {
+    await using server = await member.server('3.3a', 'script');
+    const file = await script('wait.sh', 'while read x; do :; done\n');
+    for (const command of [`exec sh ${file}`, `exec bash -c 'while read x; do :; done'`]) {
+      await server.tmux('respawn-pane', '-k', '-t', '%0', command);
+      await pane(server, 0, { doing: 'program', job: '' });
+    }
+    await server.tmux('respawn-pane', '-k', '-t', '%0', 'exec bash --norc -o vi -i');
+    await pane(server, 0, { ...atRest, command: 'bash' });
   });
 });
