@@ -1,7 +1,7 @@
-import { chmod, copyFile, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { execa } from 'execa';
-import { tmuxBinary, type Version } from './tmux-server.ts';
+import { library, patchedTmux } from './patched-tmux.ts';
+import type { Version } from './tmux-server.ts';
 
 /** A connection that a tmux client made, as the client itself wrote it down. */
 export interface Connection {
@@ -13,11 +13,7 @@ export interface Connection {
   readonly words: string;
 }
 
-/**
- * Copies of tmux that write down whom they connect to. Nothing stands in their way, neither a
- * wrapper nor a variable in an environment: the record is a library that the binary itself asks for,
- * so that it is made whoever runs the client, and by whatever name. Needs gcc and patchelf.
- */
+/** Copies of tmux that write down whom they connect to. Needs gcc and patchelf. */
 export class RecordedTmux {
   readonly #directory: string;
   readonly #record: string;
@@ -29,17 +25,8 @@ export class RecordedTmux {
 
   static async in(directory: string, versions: readonly Version[]): Promise<RecordedTmux> {
     const recorded = new RecordedTmux(directory);
-    const library = join(directory, 'client-record.so');
-    await execa('gcc', [
-      ...['-shared', '-fPIC', '-nostdlib', '-O1', `-DRECORD="${recorded.#record}"`],
-      ...['-o', library, join(import.meta.dirname, 'client-record.c')],
-    ]);
-    for (const version of versions) {
-      const binary = recorded.binary(version);
-      await copyFile(tmuxBinary(version) ?? '', binary);
-      await execa('patchelf', ['--add-needed', library, binary]);
-      await chmod(binary, 0o755);
-    }
+    const needed = await library(directory, 'client-record', { RECORD: `"${recorded.#record}"` });
+    for (const version of versions) await patchedTmux(version, recorded.binary(version), needed);
     return recorded;
   }
 
