@@ -86,14 +86,16 @@ export async function rowById(queries: Queries, id: string): Promise<SealedRow |
   return row && sealedRow(row);
 }
 
-export async function outcomeOf(
-  queries: Queries,
-  intentId: string,
-): Promise<SealedRow | undefined> {
+export async function outcomeOf(queries: Queries, rowId: string): Promise<SealedRow | undefined> {
   const [row] = await queries
     .select()
     .from(auditEvents)
-    .where(and(eq(auditEvents.intentId, intentId), eq(auditEvents.phase, 'OUTCOME')))
+    .where(
+      and(
+        or(eq(auditEvents.intentId, rowId), eq(auditEvents.id, rowId)),
+        eq(auditEvents.phase, 'OUTCOME'),
+      ),
+    )
     .orderBy(asc(auditEvents.sequence))
     .limit(1);
   return row && sealedRow(row);

@@ -74,13 +74,13 @@ export async function recorded<Result, Name extends UserErrorValue['__typename']
   try {
     await authorise(context, act, entry);
     check(act);
-    const claim = claimOf(context, act);
+    const { idempotencyKey } = act;
     const answered =
-      claim === undefined
+      idempotencyKey === null
         ? await perform(context, act, entry, undefined)
-        : await context.audit
-            .once(claim, () => perform(context, act, entry, claim))
-            .catch((error: unknown) => refuseKey(context, entry, error));
+        : await onceForKey(context, { ...act, idempotencyKey }, entry, (claim) =>
+            perform(context, act, entry, claim),
+          );
     return told(answered, act.errors);
   } catch (error) {
     const said = userErrorOf(error);
@@ -89,22 +89,37 @@ export async function recorded<Result, Name extends UserErrorValue['__typename']
   }
 }
 
-function claimOf(
-  { viewer }: Context,
+/**
+ * Once for the key of this caller and mutation; the answer again for the same input.
+ * @throws what the caller gets, once the refusal is on record
+ */
+export function onceForKey(
+  context: Context,
   {
     mutation,
     idempotencyKey: key,
     input,
-  }: Pick<Act<unknown, never>, 'mutation' | 'idempotencyKey' | 'input'>,
-): IdempotencyClaim | undefined {
-  if (key === null) return undefined;
+  }: { readonly mutation: string; readonly idempotencyKey: string; readonly input: Json },
+  entry: AuditEntry,
+  act: (claim: IdempotencyClaim) => Promise<Answered>,
+): Promise<Answered> {
   const inputHash = createHash('sha256').update(JSON.stringify(input)).digest();
-  return { actorId: viewer.member.id, mutation, key, inputHash };
+  const claim = { actorId: context.viewer.member.id, mutation, key, inputHash };
+  return context.audit
+    .once(claim, () => act(claim))
+    .catch((error: unknown) => refuseKey(context, entry, error));
 }
 
-async function authorise(
+/** @throws what the caller gets, once the refusal is on record */
+export async function authorise(
   context: Context,
-  { target, allowed, what }: Pick<Act<unknown, never>, 'target' | 'allowed' | 'what'>,
+  {
+    target,
+    allowed,
+    what,
+  }: Pick<Act<unknown, never>, 'allowed' | 'what'> & {
+    readonly target: Pick<Target, 'memberId'>;
+  },
   entry: AuditEntry,
 ): Promise<void> {
   const { viewer, accounts } = context;
@@ -120,7 +135,8 @@ async function authorise(
     throw await refused(context, { ...entry, outcome: 'FAILED' }, new NotFoundError());
 }
 
-function check({
+/** @throws RequestError (BAD_USER_INPUT) */
+export function check({
   idempotencyKey,
   reason,
   check: checkInput,
@@ -159,7 +175,11 @@ async function perform<Result, Name extends UserErrorValue['__typename']>(
 }
 
 /** The key itself stood in the way: each such call is a refusal of its own. */
-async function refuseKey(context: Context, entry: AuditEntry, error: unknown): Promise<never> {
+export async function refuseKey(
+  context: Context,
+  entry: AuditEntry,
+  error: unknown,
+): Promise<never> {
   const failed: AuditEntry = { ...entry, outcome: 'FAILED' };
   if (error instanceof IdempotencyConflictError) throw await refused(context, failed, error);
   if (error instanceof StillRunningError)

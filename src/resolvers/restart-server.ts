@@ -4,6 +4,7 @@ import type {
   NotRestored,
   PaneRef,
   RestartServerRequest,
+  RestartServerResult,
   ServerState,
   Survivor,
 } from '../tmux/model.ts';
@@ -40,7 +41,8 @@ export interface RestartTmuxServerPayloadValue {
 export const restartServerErrors = [...serverErrors, 'TmuxServerBusyError'] as const;
 export type RestartTmuxServerError = ServerActError | Named<'TmuxServerBusyError'>;
 
-const answer = z.object({
+/** What is kept of a restart for its key. */
+export const restartAnswer = z.object({
   survivors: z.array(z.object({ pid: z.int(), command: z.string() })),
   notRestored: z.array(z.object({ what: z.string(), detail: z.string() })),
 });
@@ -76,19 +78,23 @@ export async function restartTmuxServer(
       context.fleet.prepareRestartServer({
         ...{ server, expectedGeneration, ...options, restoreCommands, operationId },
       }),
-    report: ({ after, survivors, notRestored }) => ({
-      ...outcomeOf(after, notRestored),
-      after,
-      survivors,
-      answer: answerOf(survivors, notRestored),
-    }),
+    report: restartReport,
   });
   if (end.kind === 'refused') return end.error;
   return {
     __typename: 'RestartTmuxServerPayload',
     server: await serverNow(context, server),
     auditEvent: end.auditEvent && auditEventNode(end.auditEvent),
-    ...answer.parse(end.answer),
+    ...restartAnswer.parse(end.answer),
+  };
+}
+
+export function restartReport({ after, survivors, notRestored }: RestartServerResult): Report {
+  return {
+    ...outcomeOf(after, notRestored),
+    after,
+    survivors,
+    answer: answerOf(survivors, notRestored),
   };
 }
 

@@ -32,6 +32,24 @@ export const serverErrors = [
 ] as const;
 export type ServerActError = Named<(typeof serverErrors)[number]>;
 
+type Options = Readonly<Record<string, string | boolean>>;
+
+/** Whom an act is about, and what of it is on record. */
+export function aboutServer(server: ServerRef, generation: string, options: Options) {
+  const { memberId, pathHex, generation: ownGeneration } = server;
+  const id = encodeId({ type: 'TmuxServer', ref: server });
+  return {
+    id,
+    target: { memberId, id, label: serverLabel(pathHex), generation },
+    facts: {
+      expectedGeneration: generation,
+      ...options,
+      pathHex,
+      ...(ownGeneration === undefined ? {} : { ownGeneration }),
+    },
+  };
+}
+
 type Shared =
   | 'action'
   | 'idempotencyKey'
@@ -51,22 +69,17 @@ export function onServer(
   context: Context,
   { server, expectedGeneration, idempotencyKey, reason, password, grant }: ServerAct,
   action: 'RESTART_TMUX_SERVER' | 'REPAIR_TMUX_SERVER',
-  options: Readonly<Record<string, string | boolean>>,
+  options: Options,
 ): Required<Pick<Act<unknown, never>, Shared>> {
-  const { memberId, pathHex, generation: ownGeneration } = server;
-  const id = encodeId({ type: 'TmuxServer', ref: server });
+  const { memberId } = server;
+  const { id, facts, target } = aboutServer(server, expectedGeneration, options);
   return {
     action,
     idempotencyKey,
     reason,
-    target: { memberId, id, label: serverLabel(pathHex), generation: expectedGeneration },
+    target,
     input: { id, expectedGeneration, ...options, reason: reason ?? null },
-    facts: {
-      expectedGeneration,
-      ...options,
-      pathHex,
-      ...(ownGeneration === undefined ? {} : { ownGeneration }),
-    },
+    facts,
     allowed: (viewer) => mayActOnServer(viewer, memberId),
     check: () => checkGeneration('input.expectedGeneration', expectedGeneration),
     reauthenticate: () =>

@@ -13,6 +13,7 @@ import './audit.ts';
 import './restart.ts';
 import './repair.ts';
 import './sign-in.ts';
+import './restart-idle.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

@@ -24,7 +24,7 @@ import { errorTypes } from './errors.ts';
 import { idArgument } from './global-ids.ts';
 import { TmuxPane, TmuxServer } from './refs.ts';
 
-const RestoreMode = builder.enumType('RestoreMode', {
+export const RestoreMode = builder.enumType('RestoreMode', {
   description: 'What is made again in the new tmux server.',
   values: {
     NONE: { description: 'One new session.' },
@@ -77,7 +77,7 @@ const RestartTmuxServerInput = builder.inputType('RestartTmuxServerInput', {
   }),
 });
 
-const NotRestored = builder.objectRef<NotRestoredValue>('NotRestored').implement({
+export const NotRestored = builder.objectRef<NotRestoredValue>('NotRestored').implement({
   description: 'Something that the new server does not have as the old one had it.',
   fields: (t) => ({
     what: t.exposeString('what', { description: 'What it is.' }),

@@ -127,6 +127,7 @@ export class Reads {
       prepareRestartServer: elsewhere((request) => fleet.prepareRestartServer(request)),
       prepareRestartPane: elsewhere((request) => fleet.prepareRestartPane(request)),
       prepareRepairServer: elsewhere((request) => fleet.prepareRepairServer(request)),
+      wouldEnd: elsewhere((server, expected) => fleet.wouldEnd(server, expected)),
       look: elsewhere((server) => fleet.look(server)),
       problems: elsewhere(() => fleet.problems()),
       figures: elsewhere(() => fleet.figures()),

@@ -17,6 +17,7 @@ import type {
   Account,
   Fleet,
   FleetFigures,
+  Generation,
   ListingChange,
   MemberListing,
   PaneCapture,
@@ -32,6 +33,7 @@ import type {
   RestartServerResult,
   ServerRef,
   ServerState,
+  Survivor,
 } from './model.ts';
 import { PaneOutputs } from './output/pane-output.ts';
 import { problemsOf } from './problems.ts';
@@ -39,6 +41,7 @@ import { prepareRepairServer } from './repair/repair-server.ts';
 import { prepareRestartPane } from './restart/restart-pane.ts';
 import { prepareRestartServer } from './restart/restart-server.ts';
 import { lookAtServer } from './restart/server-state.ts';
+import { wouldEnd } from './restart/would-end.ts';
 
 /**
  * The members whose tmux is on this machine. In local mode that is one Linux user, the service's
@@ -158,6 +161,10 @@ export class LocalFleet implements Fleet {
 
   async prepareRestartPane(request: RestartPaneRequest): Promise<PreparedAct<RestartPaneResult>> {
     return await prepareRestartPane(this.#adapter(request.pane.memberId), request);
+  }
+
+  async wouldEnd(server: ServerRef, expected: Generation): Promise<readonly Survivor[]> {
+    return await wouldEnd(this.#adapter(server.memberId), server, expected);
   }
 
   async prepareRepairServer(

@@ -410,6 +410,11 @@ export interface Fleet extends AsyncDisposable {
   /** Waits for the server's lock. @throws as above, and WorkingDirectoryMissingError */
   prepareRestartPane(request: RestartPaneRequest): Promise<PreparedAct<RestartPaneResult>>;
   /**
+   * What lives in the panes of a server and would end with it. Asks.
+   * @throws StaleGenerationError, ListingUnknownError, NotFoundError
+   */
+  wouldEnd(server: ServerRef, expected: Generation): Promise<readonly Survivor[]>;
+  /**
    * Lasts until the repair is seen, or 10 s.
    * @throws as `prepareRestartServer`; UnsupportedError also where there is nothing to repair
    */

@@ -4,7 +4,7 @@ import type { Signing } from '../../src/auth/authentication.ts';
 import type { Consent, Reauthentication } from '../../src/auth/reauthentication.ts';
 import type { Scope, Viewer } from '../../src/auth/viewer.ts';
 import { Bell } from '../../src/concurrency/bell.ts';
-import { readConfig } from '../../src/config.ts';
+import { type Config, readConfig } from '../../src/config.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import type { Context } from '../../src/resolvers/context.ts';
 import { RequestError } from '../../src/resolvers/request-error.ts';
@@ -115,6 +115,9 @@ export class ScriptedFleet implements Fleet {
     };
   }
 
+  wouldEnd(): Promise<never> {
+    throw new Error('not scripted');
+  }
   async look(): Promise<ServerState> {
     if (this.now instanceof Error) throw this.now;
     return this.now;
@@ -209,6 +212,8 @@ export function actingContext(parts: {
   readonly reauthentication?: Reauthentication;
   readonly changed?: Bell;
   readonly userAgent?: string;
+  readonly config?: Config;
+  readonly draining?: AbortSignal;
 }): Context {
   const { audit, fleet, members } = parts;
   return {
@@ -230,6 +235,7 @@ export function actingContext(parts: {
     signing: noSigning,
     cookie: new RequestError('BAD_USER_INPUT', 'No cookies here.'),
     installation: { version: '0', startedAt: new Date(0), eventLoopDelayP99Ms: () => 0 },
-    config: readConfig({ HOME: '/nonexistent' }),
+    config: parts.config ?? readConfig({ HOME: '/nonexistent' }),
+    ...(parts.draining && { draining: parts.draining }),
   };
 }

@@ -120,6 +120,9 @@ export class SyntheticFleet implements Fleet {
   prepareRestartPane(): Promise<never> {
     return Promise.reject(new Error('a synthetic fleet acts on nothing'));
   }
+  wouldEnd(): Promise<never> {
+    return Promise.reject(new Error('a synthetic fleet runs nothing'));
+  }
   prepareRepairServer(): Promise<never> {
     return Promise.reject(new Error('a synthetic fleet acts on nothing'));
   }

@@ -37,7 +37,7 @@ export async function survivorsAmong(
   }
 }
 
-function shownCommand(hex: string): string {
+export function shownCommand(hex: string): string {
   return escapeText(Buffer.from(hex, 'hex').toString('utf8').replaceAll('\0', ' ').trim()).slice(
     0,
     300,
