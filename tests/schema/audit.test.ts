@@ -74,7 +74,12 @@ describe('the audited mutations and the audit log through GraphQL', () => {
     expect(log.errors).toBeUndefined();
     const { nodes } = nodesOf(log.data?.auditEvents);
     expect(nodes).toMatchObject([
-      { phase: 'OUTCOME', outcome: 'SUCCEEDED', after: { pid: 200, status: 'RUNNING' } },
+      {
+        phase: 'OUTCOME',
+        outcome: 'SUCCEEDED',
+        after: { pid: 200, status: 'RUNNING' },
+        survivors: [{ pid: 7, command: 'sleep' }],
+      },
       { phase: 'INTENT', outcome: null, actor: { login: 'alice' }, before: { pid: 100 } },
     ]);
     const [outcome, intent] = nodes;
