@@ -58,6 +58,7 @@ export async function serve(config: Config): Promise<void> {
     audit,
     reauthentication: authentication.reauthentication,
     signing: authentication.signing,
+    changes: authentication.changes,
     installation: {
       version: await ownVersion(),
       startedAt,

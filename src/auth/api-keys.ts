@@ -18,6 +18,12 @@ export interface NewApiKey {
   readonly madeByAdmin: boolean;
 }
 
+export interface MadeApiKey {
+  readonly apiKey: ApiKey;
+  /** The whole text of it, for this once. */
+  readonly key: string;
+}
+
 export class InvalidApiKeyError extends Error {
   override readonly name = 'InvalidApiKeyError';
 }
@@ -31,29 +37,8 @@ export class ApiKeys {
   }
 
   /** The text of the key is here and nowhere else. @throws InvalidApiKeyError */
-  async create(wanted: NewApiKey): Promise<{ readonly apiKey: ApiKey; readonly key: string }> {
-    const name = wanted.name.trim();
-    if (name === '' || name.length > 100) {
-      throw new InvalidApiKeyError('The name of a key has 1 to 100 characters.');
-    }
-    if (wanted.scopes.length === 0) throw new InvalidApiKeyError('A key needs at least one scope.');
-    const text = newKeyText();
-    const [apiKey] = await this.#database.drizzle
-      .insert(table)
-      .values({
-        id: randomUUID(),
-        publicId: text.publicId,
-        secretHash: hashOf(text.secret),
-        memberId: wanted.memberId,
-        name,
-        scopes: [...new Set(wanted.scopes)],
-        memberIds: wanted.memberIds === null ? null : [...new Set(wanted.memberIds)],
-        madeByAdmin: wanted.madeByAdmin,
-        expiresAt: wanted.expiresAt,
-      })
-      .returning(columns);
-    if (apiKey === undefined) throw new Error('an insert gave no row');
-    return { apiKey, key: formatKey(text) };
+  create(wanted: NewApiKey, id: string = randomUUID()): Promise<MadeApiKey> {
+    return insertKey(this.#database.drizzle, wanted, id);
   }
 
   /** Oldest first; revoked and expired ones included. */
@@ -67,6 +52,28 @@ export class ApiKeys {
       .from(table)
       .where(eq(table.publicId, publicId));
     return found;
+  }
+
+  /**
+   * Another key that is as this one is, with as long a life; this one ends at `until`, if not before.
+   * @throws InvalidApiKeyError for one that has ended
+   */
+  async rotate(id: string, until: Date, now: Date = new Date()): Promise<MadeApiKey> {
+    return await this.#database.drizzle.transaction(async (transaction) => {
+      const [old] = await transaction.select().from(table).where(eq(table.id, id)).for('update');
+      if (old === undefined || old.revokedAt !== null || (old.expiresAt ?? until) < now)
+        throw new InvalidApiKeyError('This key has ended. Make a new one.');
+      const { createdAt, expiresAt } = old;
+      const made = await insertKey(transaction, {
+        ...old,
+        expiresAt: expiresAt && new Date(now.getTime() + expiresAt.getTime() - createdAt.getTime()),
+      });
+      await transaction
+        .update(table)
+        .set({ expiresAt: expiresAt !== null && expiresAt < until ? expiresAt : until })
+        .where(eq(table.id, id));
+      return made;
+    });
   }
 
   /** False: it was revoked before, or never was. */
@@ -86,6 +93,36 @@ export class ApiKeys {
       .set({ revokedAt: at })
       .where(and(eq(table.memberId, memberId), eq(table.name, name), isNull(table.revokedAt)));
   }
+}
+
+/** @throws InvalidApiKeyError */
+async function insertKey(
+  writer: Pick<Database['drizzle'], 'insert'>,
+  wanted: NewApiKey,
+  id: string = randomUUID(),
+): Promise<MadeApiKey> {
+  const name = wanted.name.trim();
+  if (name === '' || name.length > 100) {
+    throw new InvalidApiKeyError('The name of a key has 1 to 100 characters.');
+  }
+  if (wanted.scopes.length === 0) throw new InvalidApiKeyError('A key needs at least one scope.');
+  const text = newKeyText();
+  const [apiKey] = await writer
+    .insert(table)
+    .values({
+      id,
+      publicId: text.publicId,
+      secretHash: hashOf(text.secret),
+      memberId: wanted.memberId,
+      name,
+      scopes: [...new Set(wanted.scopes)],
+      memberIds: wanted.memberIds === null ? null : [...new Set(wanted.memberIds)],
+      madeByAdmin: wanted.madeByAdmin,
+      expiresAt: wanted.expiresAt,
+    })
+    .returning(columns);
+  if (apiKey === undefined) throw new Error('an insert gave no row');
+  return { apiKey, key: formatKey(text) };
 }
 
 export interface KeyProof {

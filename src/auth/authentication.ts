@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
 import type { Database, Log } from '../database/database.ts';
 import { Members } from '../members/members.ts';
+import { type AccountChanges, accountChanges, reloaded } from './account-changes.ts';
 import type { AccountStore } from './account-store.ts';
 import { Grants } from './grants.ts';
 import { PasswordProof } from './password-proof.ts';
@@ -19,6 +20,7 @@ export interface Authentication {
   session(token: string): Promise<Viewer | undefined>;
   readonly signing: Signing;
   readonly reauthentication: Reauthentication;
+  readonly changes: AccountChanges;
   readonly sessions: Sessions;
 }
 
@@ -55,14 +57,15 @@ export function openAuthentication(
       redeemLink: (token, address) => sessions.redeemLink(token, address),
       async end(sessionId) {
         await sessions.end(sessionId);
-        await accounts.reload();
+        await reloaded(accounts, log);
       },
       async endAll(memberId) {
         await sessions.endAll(memberId);
-        await accounts.reload();
+        await reloaded(accounts, log);
       },
     },
     reauthentication: new PasswordReauthentication(accounts, inside, grants, config.stateDir),
+    changes: accountChanges(database, accounts, log),
     sessions,
   };
 }

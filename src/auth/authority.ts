@@ -1,4 +1,4 @@
-import type { Viewer } from './viewer.ts';
+import type { Scope, Viewer } from './viewer.ts';
 
 /**
  * The rules of who may see and do what, in one place. ADMIN: everything. ANALYST: reads every
@@ -50,6 +50,50 @@ export function mayActOnServer(viewer: Viewer, memberId: string): boolean {
 /** Installation, keys of others, and whatever concerns the service itself. */
 export function mayAdminister(viewer: Viewer): boolean {
   return viewer.scopes.has('ADMIN') && admin(viewer);
+}
+
+/** May make a key of that owner; what the key may do is `isWithin`. */
+export function mayMakeKey(viewer: Viewer, ownerId: string): boolean {
+  return reaches(viewer, ownerId) && (mayAdminister(viewer) || own(viewer, ownerId));
+}
+
+/** Whether a key would do no more than its maker's own credential does, nor longer than that key. */
+export function isWithin(
+  viewer: Viewer,
+  key: {
+    readonly scopes: readonly Scope[];
+    readonly memberIds: readonly string[] | null;
+    readonly expiresAt: Date | null;
+  },
+): boolean {
+  const outlives =
+    viewer.via === 'API_KEY' &&
+    viewer.expiresAt !== null &&
+    (key.expiresAt === null || key.expiresAt > viewer.expiresAt);
+  const widens =
+    viewer.memberIds !== null &&
+    (key.memberIds === null || key.memberIds.some((id) => !reaches(viewer, id)));
+  return !outlives && !widens && key.scopes.every((scope) => viewer.scopes.has(scope));
+}
+
+/** May see that a key is there: its owner, and an ADMIN. */
+export function maySeeKey(viewer: Viewer, { memberId }: { readonly memberId: string }): boolean {
+  return viewer.scopes.has('READ') && mayMakeKey(viewer, memberId);
+}
+
+/** A person may revoke every own key; a key itself, and others with ADMIN alone. */
+export function mayRevokeKey(
+  viewer: Viewer,
+  key: { readonly id: string; readonly memberId: string },
+): boolean {
+  if (viewer.via === 'API_KEY' && viewer.credentialId === key.id) return true;
+  if (!mayMakeKey(viewer, key.memberId)) return false;
+  return viewer.via !== 'API_KEY' || viewer.scopes.has('ADMIN');
+}
+
+/** May add, change and delete members, once re-authenticated. */
+export function mayChangeMembers(viewer: Viewer): boolean {
+  return mayAdminister(viewer) && viewer.memberIds === null;
 }
 
 /** May read the record of an act: an ADMIN all, others where they are actor or target. */

@@ -1,9 +1,20 @@
+import type { ApiKey } from '../auth/accounts.ts';
 import { ApiKeys } from '../auth/api-keys.ts';
 import { scopes } from '../auth/viewer.ts';
 import { readConfig } from '../config.ts';
+import type { Database } from '../database/database.ts';
 import { Members } from '../members/members.ts';
-import { type Command, CommandError, exactly, group, oneOf, readWords } from './command.ts';
+import {
+  type Command,
+  CommandError,
+  exactly,
+  group,
+  oneOf,
+  readWords,
+  UsageError,
+} from './command.ts';
 import { expiryOf } from './expiry.ts';
+import { withRecord } from './on-record.ts';
 import { memberNamed, ownMember } from './own-member.ts';
 import { isoMinute, table } from './table.ts';
 import { withDatabase } from './with-database.ts';
@@ -32,7 +43,7 @@ than its owner. Use it as \`Authorization: Bearer KEY\`.
     const wanted = wordsOf(values.scopes).map((word) => oneOf('--scopes', word, scopes));
     const expiresAt = values.expires === undefined ? null : expiryOf(values.expires);
     const config = readConfig(io.environment);
-    const key = await withDatabase(config, async (database) => {
+    const key = await withRecord(config, io, async (database, onRecord) => {
       const all = await new Members(database).list();
       const owner =
         values.owner === undefined
@@ -40,15 +51,23 @@ than its owner. Use it as \`Authorization: Bearer KEY\`.
           : memberNamed(all, values.owner);
       const touched =
         values.members && wordsOf(values.members).map((login) => memberNamed(all, login).id);
-      const made = await new ApiKeys(database).create({
-        memberId: owner.id,
-        name,
-        scopes: wanted,
-        memberIds: touched ?? null,
-        expiresAt,
-        // Who can open the state directory or the database has admin.key as well.
-        madeByAdmin: true,
-      });
+      const made = await onRecord(
+        {
+          ...{ command: 'keys create', action: 'CREATE_API_KEY', memberId: owner.id },
+          label: `${owner.login}: ${name}`,
+          facts: { ...factsOf({ scopes: wanted, memberIds: touched ?? null, expiresAt }) },
+        },
+        () =>
+          new ApiKeys(database).create({
+            memberId: owner.id,
+            name,
+            scopes: wanted,
+            memberIds: touched ?? null,
+            expiresAt,
+            // Who can open the state directory or the database has admin.key as well.
+            madeByAdmin: true,
+          }),
+      );
       io.note(
         `Key ${made.apiKey.publicId} of ${owner.login}: ${wanted.join(', ')}; ${expiresAt === null ? 'does not expire' : `expires ${isoMinute(expiresAt)}`}. It is shown this once:`,
       );
@@ -109,21 +128,81 @@ Ends a key at once, also what is open by it. ID is the one that \`muxwarden keys
 whole key.`,
   async run(words, io) {
     const [word] = exactly(readWords(words, {}).positionals, 'ID');
-    const publicId = /^(?:mw_)?([0-9a-f]{16})(?:_[\w-]*)?$/.exec(word)?.[1];
-    const outcome = await withDatabase(readConfig(io.environment), async (database) => {
-      const keys = new ApiKeys(database);
-      const key = publicId === undefined ? undefined : await keys.byPublicId(publicId);
-      return key === undefined ? undefined : keys.revoke(key.id);
+    const publicId = publicIdIn(word);
+    const outcome = await withRecord(readConfig(io.environment), io, async (database, onRecord) => {
+      const key = await keyOf(database, publicId);
+      const { memberId, name: label } = key;
+      return onRecord({ command: 'keys revoke', action: 'REVOKE_API_KEY', memberId, label }, () =>
+        new ApiKeys(database).revoke(key.id),
+      );
     });
-    if (outcome === undefined) {
-      throw new CommandError('There is no such key. `muxwarden keys list` shows them.');
-    }
     io.out(outcome ? `Key ${publicId} is revoked.` : `Key ${publicId} was revoked before.`);
     return 0;
   },
 };
 
-export const keys = group('keys', 'Keys for scripts and dashboards.', { create, list, revoke });
+const rotate: Command = {
+  summary: 'replace a key by a new one',
+  help: `muxwarden keys rotate ID [--overlap TIME]
+
+Makes a key as that one is (owner, name, scopes, members, and as long a life) and prints it once. The old
+one goes on for the overlap, 7 days at most, so that whoever uses it can change over.
+
+  --overlap TIME   like 12h or 3d (default 24h); 0h ends the old one at once`,
+  async run(words, io) {
+    const { values, positionals } = readWords(words, {
+      overlap: { type: 'string', default: '24h' },
+    });
+    const [word] = exactly(positionals, 'ID');
+    const until = overlapEnd(values.overlap);
+    const made = await withRecord(readConfig(io.environment), io, async (database, onRecord) => {
+      const key = await keyOf(database, publicIdIn(word));
+      const { memberId, name: label } = key;
+      const act = { command: 'keys rotate', action: 'CREATE_API_KEY', memberId, label } as const;
+      const facts = { ...factsOf(key), replaces: key.publicId, until: until.toISOString() };
+      return onRecord({ ...act, facts }, () => new ApiKeys(database).rotate(key.id, until));
+    });
+    io.note(
+      `Key ${made.apiKey.publicId} replaces ${publicIdIn(word)}, which ends ${isoMinute(until)}. It is shown this once:`,
+    );
+    io.out(made.key);
+    return 0;
+  },
+};
+
+export const keys = group('keys', 'Keys for scripts and dashboards.', {
+  ...{ create, list, rotate, revoke },
+});
+
+const publicIdIn = (word: string) => /^(?:mw_)?([0-9a-f]{16})(?:_[\w-]*)?$/.exec(word)?.[1];
+
+/** @throws CommandError */
+async function keyOf(database: Database, publicId: string | undefined) {
+  const key = publicId && (await new ApiKeys(database).byPublicId(publicId));
+  if (key) return key;
+  throw new CommandError('There is no such key. `muxwarden keys list` shows them.');
+}
+
+function factsOf({
+  scopes: of,
+  memberIds,
+  expiresAt,
+}: Pick<ApiKey, 'scopes' | 'memberIds' | 'expiresAt'>) {
+  return {
+    scopes: of.join(' '),
+    memberIds: memberIds?.join(' ') ?? null,
+    expiresAt: expiresAt?.toISOString() ?? null,
+  };
+}
+
+/** @throws UsageError */
+function overlapEnd(text: string): Date {
+  const now = Date.now();
+  const until = /^0+[hdw]?$/.test(text) ? new Date(now) : expiryOf(text, now, '--overlap');
+  if (until.getTime() - now > 7 * 86_400_000)
+    throw new UsageError('--overlap is 7 days at most, or nobody changes over.');
+  return until;
+}
 
 const wordsOf = (lists: readonly string[]) =>
   lists.flatMap((words) => words.split(/[\s,]+/)).filter(Boolean);

@@ -1,10 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { ownUser } from '../auth/bootstrap.ts';
 import { hashPassword } from '../auth/passwords.ts';
 import { readConfig } from '../config.ts';
 import { checkedLogin, checkedOsUser } from '../members/login.ts';
-import { type Member, roles } from '../members/member.ts';
-import { Members } from '../members/members.ts';
-import { type Command, exactly, group, oneOf, readWords } from './command.ts';
+import { roles } from '../members/member.ts';
+import { type MemberChange, Members } from '../members/members.ts';
+import { type Command, exactly, group, type Io, oneOf, readWords } from './command.ts';
+import { withRecord } from './on-record.ts';
 import { isoMinute, table } from './table.ts';
 import { withDatabase } from './with-database.ts';
 
@@ -29,14 +31,19 @@ Adds a member. LOGIN is its name here; USER is the Linux user whose tmux servers
     const login = checkedLogin(word);
     const osUser = values['os-user'] === undefined ? null : checkedOsUser(values['os-user']);
     const config = readConfig(io.environment);
-    const hash = values.password
+    const passwordHash = values.password
       ? await hashPassword(await io.readSecret(`Password of ${login}`))
-      : undefined;
-    await withDatabase(config, async (database) => {
-      const members = new Members(database);
-      const { id } = await members.add({ login, role, osUser });
-      if (hash !== undefined) await members.setPassword(id, hash);
-    });
+      : null;
+    const id = randomUUID();
+    await withRecord(config, io, (database, onRecord) =>
+      onRecord(
+        {
+          ...{ command: 'members add', action: 'CREATE_MEMBER', memberId: id, label: login },
+          facts: { login, role, osUser, hasPassword: passwordHash !== null },
+        },
+        () => new Members(database).add({ login, role, osUser, passwordHash }, id),
+      ),
+    );
     io.out(`Added ${role} ${login}${osUser === null ? '' : `, Linux user ${osUser}`}.`);
     if (config.mode === 'local' && osUser !== null && osUser !== ownUser()) {
       io.note(
@@ -96,29 +103,38 @@ Restarting a tmux server needs it again each time. The member is signed out ever
     const hash = values.remove
       ? null
       : await hashPassword(await io.readSecret(`New password of ${login}`));
-    await withDatabase(config, (database) => new Members(database).setPassword(id, hash));
+    await withRecord(config, io, (database, onRecord) =>
+      onRecord(
+        {
+          ...{ command: 'members passwd', action: 'UPDATE_MEMBER', memberId: id, label: login },
+          facts: { hasPassword: hash !== null },
+        },
+        () => new Members(database).setPassword(id, hash),
+      ),
+    );
     io.out(values.remove ? `${login} has no password now.` : `The password of ${login} is set.`);
     return 0;
   },
 };
 
-function change(
-  word: string,
-  summary: string,
-  help: string,
-  done: string,
-  act: (members: Members, member: Member) => Promise<void>,
-): Command {
+/** One change of one member, on record. */
+async function changed(io: Io, command: string, login: string, change: MemberChange) {
+  await withRecord(readConfig(io.environment), io, async (database, onRecord) => {
+    const all = new Members(database);
+    const { id } = await all.byLogin(login);
+    const act = { command, action: 'UPDATE_MEMBER', memberId: id, label: login } as const;
+    await onRecord({ ...act, facts: { ...change } }, () => all.change(id, change));
+  });
+}
+
+function entry(word: string, summary: string, help: string, disabled: boolean): Command {
   return {
     summary,
     help: `muxwarden members ${word} LOGIN\n\n${help}`,
     async run(words, io) {
       const [login] = exactly(readWords(words, {}).positionals, 'LOGIN');
-      await withDatabase(readConfig(io.environment), async (database) => {
-        const members = new Members(database);
-        await act(members, await members.byLogin(login));
-      });
-      io.out(`${login} is ${done}.`);
+      await changed(io, `members ${word}`, login, { disabled });
+      io.out(`${login} is ${word}d.`);
       return 0;
     },
   };
@@ -129,15 +145,33 @@ const role: Command = {
   help: `muxwarden members role LOGIN ROLE
 
 ROLE is one of ${roles.join(', ')}. The member is signed out everywhere; its keys keep working,
-within the new role.`,
+within the new role. The last ADMIN that is enabled stays one.`,
   async run(words, io) {
     const [login, word] = exactly(readWords(words, {}).positionals, 'LOGIN', 'ROLE');
     const wanted = oneOf('ROLE', word, roles);
-    await withDatabase(readConfig(io.environment), async (database) => {
-      const members = new Members(database);
-      await members.setRole((await members.byLogin(login)).id, wanted);
-    });
+    await changed(io, 'members role', login, { role: wanted });
     io.out(`${login} is ${wanted} now.`);
+    return 0;
+  },
+};
+
+const remove: Command = {
+  summary: 'remove a member',
+  help: `muxwarden members delete LOGIN
+
+Signs the member out everywhere and revokes its keys, for good. Its tmux servers are not touched, and
+the audit log goes on naming it. The last ADMIN that is enabled stays.`,
+  async run(words, io) {
+    const [login] = exactly(readWords(words, {}).positionals, 'LOGIN');
+    await withRecord(readConfig(io.environment), io, async (database, onRecord) => {
+      const all = new Members(database);
+      const { id } = await all.byLogin(login);
+      await onRecord(
+        { command: 'members delete', action: 'DELETE_MEMBER', memberId: id, label: login },
+        () => all.delete(id),
+      );
+    });
+    io.out(`${login} is deleted.`);
     return 0;
   },
 };
@@ -150,19 +184,18 @@ export const members = group(
     list,
     passwd,
     role,
-    disable: change(
+    disable: entry(
       'disable',
       'keep a member out',
-      'Signs the member out everywhere; its keys stop working. Its tmux servers are not touched.',
-      'disabled',
-      (all, { id }) => all.disable(id),
+      'Signs the member out everywhere; its keys stop working. Its tmux servers are not touched.\nThe last ADMIN that is enabled stays so.',
+      true,
     ),
-    enable: change(
+    enable: entry(
       'enable',
       'let a disabled member in again',
       'Its keys work again; sign-in is possible again.',
-      'enabled',
-      (all, { id }) => all.enable(id),
+      false,
     ),
+    delete: remove,
   },
 );

@@ -86,7 +86,13 @@ muxwarden COMMAND --help tells more. Settings come from the environment: docs/co
 /** The classes whose message is a sentence for whoever typed the command. */
 const told = new Set([
   ...[CommandError.name, ConfigError.name, 'DatabaseUnavailableError', 'StateDirectoryError'],
-  ...['StateDirectoryHeldError', 'InvalidMemberError', 'MemberExistsError', 'MemberNotFoundError'],
+  ...[
+    'StateDirectoryHeldError',
+    'InvalidMemberError',
+    'MemberExistsError',
+    'MemberNotFoundError',
+    'LastAdminError',
+  ],
   ...['InvalidApiKeyError', 'PasswordsBusyError', 'AuditUnavailableError'],
   ...['AuditKeyError', 'ChainTakenError', 'ListenError'],
 ]);

@@ -1,18 +1,13 @@
-import { mayAdminister } from '../auth/authority.ts';
+import { maySeeKey } from '../auth/authority.ts';
 import type { Context } from './context.ts';
 import type { ApiKeyNode } from './nodes.ts';
 import { forbidden } from './request-error.ts';
 
 /** An ADMIN sees every key, others their own; a credential for some members sees theirs alone. */
 export function visibleApiKeys({ accounts, viewer }: Context): readonly ApiKeyNode[] {
-  if (!viewer.scopes.has('READ')) return [];
   return accounts
     .apiKeys()
-    .filter(
-      ({ memberId }) =>
-        (mayAdminister(viewer) || memberId === viewer.member.id) &&
-        (viewer.memberIds === null || viewer.memberIds.has(memberId)),
-    )
+    .filter((key) => maySeeKey(viewer, key) && accounts.member(key.memberId) !== undefined)
     .map((key) => ({ ...key, __typename: 'ApiKey' }));
 }
 

@@ -1,4 +1,5 @@
 import type { Audit } from '../audit/audit.ts';
+import type { AccountChanges } from '../auth/account-changes.ts';
 import type { Accounts } from '../auth/accounts.ts';
 import type { Signing } from '../auth/authentication.ts';
 import type { Reauthentication } from '../auth/reauthentication.ts';
@@ -28,6 +29,7 @@ export interface Context {
   readonly audit: Audit;
   readonly reauthentication: Reauthentication;
   readonly signing: Signing;
+  readonly changes: AccountChanges;
   /** Where the answer can set a cookie; else why it can't. */
   readonly cookie: SessionCookie | RequestError;
   readonly installation: Installation;

@@ -43,6 +43,10 @@ export interface Act<Result, Name extends UserErrorValue['__typename']>
   readonly idempotencyKey: string | null;
   readonly reason: string | null | undefined;
   readonly target: Target;
+  /** Whether the caller may not even know that it is there; else that is asked of its member. */
+  readonly hidden?: boolean;
+  /** `prepare` looks for the member, so that a repeated call is answered also when it is gone. */
+  readonly looksItself?: boolean;
   /** What makes two calls the same; password and grant left out. */
   readonly input: Json;
   /** For the refusal: `restarting this tmux server`. */
@@ -114,24 +118,21 @@ export function onceForKey(
 export async function authorise(
   context: Context,
   {
-    target,
+    target: { memberId },
     allowed,
     what,
-  }: Pick<Act<unknown, never>, 'allowed' | 'what'> & {
+    hidden,
+    looksItself,
+  }: Pick<Act<unknown, never>, 'allowed' | 'what' | 'hidden' | 'looksItself'> & {
     readonly target: Pick<Target, 'memberId'>;
   },
   entry: AuditEntry,
 ): Promise<void> {
   const { viewer, accounts } = context;
+  const isHidden = hidden ?? (memberId !== null && !maySeeListing(viewer, memberId));
   if (!allowed(viewer))
-    throw await refused(
-      context,
-      entry,
-      target.memberId === null || maySeeListing(viewer, target.memberId)
-        ? forbidden(what)
-        : new NotFoundError(),
-    );
-  if (target.memberId !== null && accounts.member(target.memberId) === undefined)
+    throw await refused(context, entry, isHidden ? new NotFoundError() : forbidden(what));
+  if (looksItself !== true && memberId !== null && accounts.member(memberId) === undefined)
     throw await refused(context, { ...entry, outcome: 'FAILED' }, new NotFoundError());
 }
 

@@ -14,6 +14,8 @@ import './restart.ts';
 import './repair.ts';
 import './sign-in.ts';
 import './restart-idle.ts';
+import './api-key.ts';
+import './member-acts.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

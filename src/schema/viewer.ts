@@ -68,6 +68,11 @@ ApiKey.implement({
       resolve: ({ id }) => encodeId({ type: 'ApiKey', id }),
     }),
     name: t.exposeString('name', { description: 'What its maker called it.' }),
+    prefix: t.string({
+      description:
+        'How the key begins: `mw_` and its public part. The rest is known to nobody here.',
+      resolve: ({ publicId }) => `mw_${publicId}`,
+    }),
     member: t.field({
       type: Member,
       description: 'Whose key it is.',

@@ -80,6 +80,10 @@ export class Reads {
         reads.spoil();
         return parts.reauthentication;
       },
+      get changes() {
+        reads.spoil();
+        return parts.changes;
+      },
       get signing() {
         reads.spoil();
         return parts.signing;

@@ -1,4 +1,5 @@
 import type { Audit } from '../audit/audit.ts';
+import type { AccountChanges } from '../auth/account-changes.ts';
 import type { Accounts } from '../auth/accounts.ts';
 import type { Signing } from '../auth/authentication.ts';
 import type { Reauthentication } from '../auth/reauthentication.ts';
@@ -17,6 +18,7 @@ export interface Parts {
   readonly audit: Audit;
   readonly reauthentication: Reauthentication;
   readonly signing: Signing;
+  readonly changes: AccountChanges;
   readonly installation: Installation;
 }
 
@@ -60,6 +62,9 @@ export function requestContext(parts: Parts, arrival: Arrival): Context {
     },
     get reauthentication() {
       return parts.reauthentication;
+    },
+    get changes() {
+      return parts.changes;
     },
     get signing() {
       return parts.signing;

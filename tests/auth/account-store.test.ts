@@ -96,10 +96,10 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
     const { key } = await keyOf(alice);
     const viewer = await accounts.authenticateKey(key);
     if (viewer === undefined) throw new Error('no viewer');
-    await members.disable(alice.id);
+    await members.change(alice.id, { disabled: true });
     await eventually(() => accounts.current(viewer) === undefined, 'disabled');
     expect(accounts.member(alice.id)?.disabled).toBe(true);
-    await members.enable(alice.id);
+    await members.change(alice.id, { disabled: false });
     await eventually(() => accounts.current(viewer) !== undefined, 'enabled');
     await test.database.pool.query(`update members set role = 'ANALYST' where id = $1`, [alice.id]);
     await eventually(() => accounts.current(viewer)?.member.role === 'ANALYST', 'the role');
@@ -157,7 +157,7 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
     await clock.jump(600_000);
     expect(await timed.redeemLink(token)).toBeUndefined();
     const { token: next } = await timed.createLink(alice.id);
-    await members.disable(alice.id);
+    await members.change(alice.id, { disabled: true });
     expect(await timed.redeemLink(next)).toBeUndefined();
   });
 
@@ -235,7 +235,7 @@ describe('accounts while the database is away', () => {
     await using test = await openTestDatabase('server', { server });
     const members = new Members(test.database);
     const keys = new ApiKeys(test.database);
-    const alice = await members.add({ login: 'alice', role: 'ADMIN', osUser: null });
+    const alice = await members.add({ login: 'alice', role: 'ANALYST', osUser: null });
     const wanted = { memberId: alice.id, name: 'k', scopes: ['READ'] as const, memberIds: null };
     const { key } = await keys.create({ ...wanted, expiresAt: null, madeByAdmin: true });
     await using accounts = await openAccounts(test.database, systemClock, { reloadMs: 500 });
@@ -250,7 +250,7 @@ describe('accounts while the database is away', () => {
     await server.start();
     await eventually(
       () =>
-        members.disable(alice.id).then(
+        members.change(alice.id, { disabled: true }).then(
           () => true,
           () => undefined,
         ),

@@ -61,13 +61,14 @@ it('respects that somebody disabled the member or took its role, and takes a fre
   await members.add({ login: 'alice', role: 'DEVELOPER', osUser: null });
   const { member } = await bootstrap(test.database, test.config, 'alice');
   expect(member.login).toBe('alice-2');
-  await members.disable(member.id);
+  await members.add({ login: 'another', role: 'ADMIN', osUser: null });
+  await members.change(member.id, { disabled: true });
   expect(await bootstrap(test.database, test.config, 'alice')).toMatchObject({
     member: { id: member.id, disabled: true },
     adminKeyFile: null,
   });
-  await members.enable(member.id);
-  await members.setRole(member.id, 'ANALYST');
+  await members.change(member.id, { disabled: false });
+  await members.change(member.id, { role: 'ANALYST' });
   expect((await bootstrap(test.database, test.config, 'alice')).adminKeyFile).toBeNull();
 });
 

@@ -169,6 +169,69 @@ describe.each(databaseKinds)('commands beside a running service (%s)', (kind) =>
     expect(await accounts.authenticateKey(made.out)).toBeUndefined();
   });
 
+  it('replace a key, which goes on for a bounded while', async () => {
+    await using accounts = await openAccounts(test.database);
+    const words = ['keys', 'create', 'turn', '--owner', 'bob', '--expires', '30d'];
+    const old = await here(words);
+    const made = await here(['keys', 'rotate', old.out, '--overlap', '2d']);
+    expect(made.status).toBe(0);
+    await accounts.reload();
+    const [before, after] = ['turn', 'turn'].map((name, index) => {
+      const found = accounts.apiKeys().filter((key) => key.name === name);
+      const publicId = [old.out, made.out][index]?.split('_')[1];
+      return found.find((key) => key.publicId === publicId);
+    });
+    const days = (date: Date | null | undefined) =>
+      Math.round(((date?.getTime() ?? 0) - Date.now()) / 86_400_000);
+    expect([days(before?.expiresAt), days(after?.expiresAt)]).toEqual([2, 30]);
+    expect(after).toMatchObject({ memberId: before?.memberId, scopes: before?.scopes });
+    expect(await accounts.authenticateKey(old.out)).toBeDefined();
+    expect(await accounts.authenticateKey(made.out)).toBeDefined();
+    await here(['keys', 'rotate', made.out, '--overlap', '0h']);
+    await accounts.reload();
+    expect(await accounts.authenticateKey(made.out)).toBeUndefined();
+    expect((await here(['keys', 'rotate', made.out])).notes).toMatch(/has ended/);
+    expect((await here(['keys', 'rotate', old.out, '--overlap', '8d'])).status).toBe(2);
+  });
+
+  it('delete a member, but not the last ADMIN', async () => {
+    await here(['members', 'add', 'dora', '--role', 'ADMIN']);
+    const kept = await here(['members', 'delete', 'dora']);
+    expect(kept).toMatchObject({ status: 1, notes: expect.stringMatching(/the last ADMIN/) });
+    expect((await here(['members', 'role', 'dora', 'DEVELOPER'])).status).toBe(1);
+    expect((await here(['members', 'disable', 'dora'])).status).toBe(1);
+    await here(['members', 'add', 'emil', '--role', 'ADMIN']);
+    expect((await here(['members', 'delete', 'dora'])).out).toBe('dora is deleted.');
+    expect((await here(['members', 'list'])).out).not.toContain('dora');
+  });
+
+  it('are on record in the chain of the commands, with who ran them and no secret', async () => {
+    const { rows } = await test.database.pool.query<Record<string, string>>(
+      `select action, phase, outcome, actor_id, actor_agent, target_label, audit_events::text as all
+         from audit_events order by sequence`,
+    );
+    const said = rows.map(
+      ({ action, phase, outcome, target_label }) => `${action} ${outcome ?? phase} ${target_label}`,
+    );
+    for (const row of [
+      'CREATE_MEMBER INTENT bob',
+      'CREATE_MEMBER SUCCEEDED bob',
+      'CREATE_MEMBER FAILED bob',
+      'UPDATE_MEMBER SUCCEEDED bob',
+      'CREATE_API_KEY SUCCEEDED bob: dash',
+      'REVOKE_API_KEY SUCCEEDED dash',
+      'CREATE_API_KEY SUCCEEDED turn',
+      'DELETE_MEMBER FAILED dora',
+      'DELETE_MEMBER SUCCEEDED dora',
+    ])
+      expect(said).toContain(row);
+    const intents = rows.filter(({ phase }) => phase === 'INTENT');
+    expect(rows.length).toBe(2 * intents.length);
+    const agent = rows.find(({ action }) => action === 'CREATE_API_KEY')?.actor_agent;
+    expect(agent).toBe(`muxwarden keys create, by ${ownUser()} (uid ${process.geteuid?.()})`);
+    expect(rows.map((row) => row.all).join('\n')).not.toMatch(/correct horse|mw_[0-9a-f]{16}_/);
+  });
+
   it('print a link to the running service, and say when none runs', async () => {
     const none = await here(['login']);
     expect(none).toMatchObject({ status: 1, out: '' });

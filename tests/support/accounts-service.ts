@@ -81,6 +81,7 @@ export async function startAccountsServiceOn<On extends Fleet>(
     audit,
     reauthentication: authentication.reauthentication,
     signing: authentication.signing,
+    changes: authentication.changes,
     installation: { version: '0.0.0', startedAt: new Date(0), eventLoopDelayP99Ms: () => 0 },
     authenticator: authentication,
     readiness: async () => [],

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Audit } from '../../src/audit/audit.ts';
+import type { AccountChanges } from '../../src/auth/account-changes.ts';
 import type { Signing } from '../../src/auth/authentication.ts';
 import type { Consent, Reauthentication } from '../../src/auth/reauthentication.ts';
 import type { Scope, Viewer } from '../../src/auth/viewer.ts';
@@ -204,6 +205,15 @@ export const noSigning: Signing = {
   endAll: nobodySigns,
 };
 
+const nobodyChanges = () => Promise.reject(new Error('nothing changes accounts here'));
+export const noChanges: AccountChanges = {
+  createKey: nobodyChanges,
+  revokeKey: nobodyChanges,
+  addMember: nobodyChanges,
+  changeMember: nobodyChanges,
+  deleteMember: nobodyChanges,
+};
+
 export function actingContext(parts: {
   readonly audit: Audit;
   readonly fleet: Fleet;
@@ -233,6 +243,7 @@ export function actingContext(parts: {
     },
     reauthentication: parts.reauthentication ?? satisfied,
     signing: noSigning,
+    changes: noChanges,
     cookie: new RequestError('BAD_USER_INPUT', 'No cookies here.'),
     installation: { version: '0', startedAt: new Date(0), eventLoopDelayP99Ms: () => 0 },
     config: parts.config ?? readConfig({ HOME: '/nonexistent' }),

@@ -8,7 +8,7 @@ import { createLogger } from '../../src/log.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import { type RunningServer, startServer } from '../../src/server/server.ts';
 import type { Fleet } from '../../src/tmux/model.ts';
-import { noSigning, satisfied } from './acting.ts';
+import { noChanges, noSigning, satisfied } from './acting.ts';
 import { memberUuid, SyntheticFleet } from './synthetic-fleet.ts';
 
 /** Members and credentials that a test sets; the bearer key of a member is `mw_<login>`. */
@@ -163,6 +163,7 @@ export async function startServiceOn<On extends Fleet>(
     accounts,
     audit: noAudit,
     reauthentication: satisfied,
+    changes: noChanges,
     signing: { ...noSigning, redeemLink: accounts.redeemLink },
     installation: { version: '0.0.0', startedAt: new Date(0), eventLoopDelayP99Ms: () => 0 },
     authenticator: accounts,
