@@ -35,17 +35,38 @@ export async function insertRows(
   queries: Queries,
   rows: readonly SealedRow[],
 ): Promise<readonly number[]> {
-  const values = rows.map((row) => ({
-    ...row,
-    previous: Buffer.from(row.previous, 'hex'),
-    hash: Buffer.from(row.hash, 'hex'),
-  }));
-  const inserted = await queries
-    .insert(auditEvents)
-    .values(values)
-    .onConflictDoNothing()
-    .returning({ sequence: auditEvents.sequence });
-  return inserted.map(({ sequence }) => sequence);
+  const inserted = await queries.execute<{ sequence: string }>(
+    sql`insert into audit_events ${records(rows)} on conflict do nothing returning sequence`,
+  );
+  return inserted.rows.map(({ sequence }) => Number(sequence));
+}
+
+/**
+ * New rows, and their announcement, in one statement: one way there and back, and its own transaction.
+ * @throws what PostgreSQL says, 23505 where one of them was there; then none was added
+ */
+export async function addRows(
+  queries: Queries,
+  rows: readonly SealedRow[],
+  notice: { readonly channel: string; readonly payload: string },
+): Promise<void> {
+  await queries.execute(
+    sql`with added as (insert into audit_events ${records(rows)} returning sequence)
+        select count(*), pg_notify(${notice.channel}, ${notice.payload}) from added`,
+  );
+}
+
+/** As one parameter, whatever their number: the statement is the same, and PostgreSQL reads the rest. */
+function records(rows: readonly SealedRow[]): SQL {
+  const columns = Object.entries(getColumns(auditEvents));
+  const objects = rows.map((row) => {
+    const values = { ...row, previous: `\\x${row.previous}`, hash: `\\x${row.hash}` };
+    return Object.fromEntries(
+      columns.map(([field, { name }]) => [name, values[field as keyof SealedRow]]),
+    );
+  });
+  const text = JSON.stringify(objects);
+  return sql`select * from jsonb_populate_recordset(null::audit_events, ${text}::jsonb)`;
 }
 
 export async function lastRow(queries: Queries, chain: string): Promise<SealedRow | undefined> {

@@ -1,8 +1,15 @@
-import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
+import {
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  randomUUID,
+  timingSafeEqual,
+} from 'node:crypto';
 import { constants } from 'node:fs';
 import { link, lstat, mkdir, open, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type ChainRow, canonicalText, type SealedRow } from './row.ts';
+import { type ChainRow, canonicalText, lineOf, type SealedRow } from './row.ts';
 
 /**
  * Who this instance is, and the key that seals its rows. Both are files of the state directory, so
@@ -27,9 +34,18 @@ export interface ChainKeys {
 }
 
 export function seal(keys: ChainKeys, row: ChainRow): SealedRow {
-  const hash = keys.mac(row.keyId, canonicalText(row));
+  return sealWithLine(keys, row).row;
+}
+
+/** The row with its line of the journal, which costs nothing beside the seal. */
+export function sealWithLine(
+  keys: ChainKeys,
+  row: ChainRow,
+): { readonly row: SealedRow; readonly line: string } {
+  const text = canonicalText(row);
+  const hash = keys.mac(row.keyId, text);
   if (hash === undefined) throw new AuditKeyError(`There is no audit key '${row.keyId}'.`);
-  return { ...row, hash };
+  return { row: { ...row, hash }, line: lineOf(text, hash) };
 }
 
 export function sameHash(a: string, b: string): boolean {
@@ -68,7 +84,7 @@ export async function existingChainKeys(stateDir: string): Promise<ChainKeys> {
 }
 
 export function parseChainKeys(text: string, path = 'audit.key'): ChainKeys {
-  const keys = new Map<string, Buffer>();
+  const keys = new Map<string, KeyObject>();
   let current: string | undefined;
   for (const line of text.split('\n').filter(Boolean)) {
     const [, keyId, secret] = /^([0-9a-z-]{1,40}) ([0-9a-f]{64})$/.exec(line) ?? [];
@@ -76,7 +92,7 @@ export function parseChainKeys(text: string, path = 'audit.key'): ChainKeys {
       throw new AuditKeyError(
         `${path} needs lines of '<key id> <64 hex digits>', each id once. Put the copy from a backup back.`,
       );
-    keys.set(keyId, Buffer.from(secret, 'hex'));
+    keys.set(keyId, createSecretKey(secret, 'hex'));
     current = keyId;
   }
   if (current === undefined)

@@ -64,8 +64,10 @@ export function canonicalText(row: ChainRow): string {
 
 /** The line of the journal: the canonical text with the hash as one more field, at its end. */
 export function journalLine(row: SealedRow): string {
-  return `${canonicalText(row).slice(0, -1)},"hash":"${row.hash}"}`;
+  return lineOf(canonicalText(row), row.hash);
 }
+
+export const lineOf = (text: string, hash: string) => `${text.slice(0, -1)},"hash":"${hash}"}`;
 
 const canonicalState = (state: RecordedServerState | null) =>
   state && Object.fromEntries(stateFields.map((field) => [field, state[field]]));

@@ -3,12 +3,15 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Client } from 'pg';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
-import { insertRows, rowsOfChain } from './audit-table.ts';
+import { codeOf } from '../database/unavailable.ts';
+import { addRows, insertRows, rowsOfChain } from './audit-table.ts';
 import { insertClaim, releaseClaim, storeAnswer } from './idempotency-table.ts';
 import type { Unsaved } from './note.ts';
 
 /** The channel of the bell; the payload is the chain, and nobody relies on it. */
 export const auditChannel = 'muxwarden_audit';
+
+const uniqueViolation = '23505';
 
 /** Somebody else writes our chain: another process with our state directory, or a copy of it. */
 export class ChainTakenError extends Error {
@@ -87,6 +90,18 @@ export class TableWriter implements AsyncDisposable {
     cut: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
     const queries = drizzle({ client: await this.#connection(cut) });
+    if (group.every(({ claim, answer }) => claim === undefined && answer === undefined)) {
+      const notice = { channel: auditChannel, payload: this.#chain };
+      const rows = group.map(({ row }) => row);
+      const isNew = await addRows(queries, rows, notice).then(
+        () => true,
+        (error: unknown) => {
+          if (codeOf(error instanceof Error ? error.cause : error) !== uniqueViolation) throw error;
+          return false;
+        },
+      );
+      if (isNew) return new Map();
+    }
     return await queries.transaction(async (transaction) => {
       await this.#insert(transaction, group);
       const taken = new Map<string, string>();

@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
 import { AuditUnavailableError, StillRunningError } from './audit.ts';
-import { type ChainKeys, seal } from './chain-key.ts';
+import { type ChainKeys, sealWithLine } from './chain-key.ts';
 import { type Journal, JournalStoppedError, NoSpaceError } from './journal.ts';
 import { claimOf, withClaim, withoutClaim } from './kept-claim.ts';
 import type { Note } from './note.ts';
 import type { AuditEntry } from './record.ts';
-import { journalLine, type SealedRow, storable } from './row.ts';
+import { type SealedRow, storable } from './row.ts';
 import type { TableWriter } from './table-writer.ts';
 
 /**
@@ -262,12 +262,12 @@ export class ChainWriter {
     if (this.#refusing) throw this.#refusing;
     let head = this.#head;
     const sealed = group.map((pending) => {
-      const row = this.#seal(pending.entry, head);
+      const { row, line } = this.#seal(pending.entry, head);
       head = { sequence: row.sequence, hash: row.hash };
-      return { pending, row };
+      return { pending, row, line };
     });
     await this.#journal.append(
-      sealed.map(({ row }) => journalLine(row)),
+      sealed.map(({ line }) => line),
       last,
     );
     this.#head = head;
@@ -278,8 +278,8 @@ export class ChainWriter {
     this.#store();
   }
 
-  #seal(entry: AuditEntry, head: Head): SealedRow {
-    return seal(this.#keys, {
+  #seal(entry: AuditEntry, head: Head): ReturnType<typeof sealWithLine> {
+    return sealWithLine(this.#keys, {
       ...entry,
       chain: this.#chain,
       sequence: head.sequence + 1,
