@@ -42,3 +42,14 @@ export const Reason = builder.enumType('Reason', {
     NOT_YET_ASKED: { description: 'Nobody has looked yet.' },
   } as const,
 });
+
+export const ControlSequences = builder.enumType('ControlSequences', {
+  description: 'What becomes of control sequences in text.',
+  values: {
+    KEPT: { description: 'They stay: for a terminal.' },
+    STRIPPED: {
+      description:
+        'For reading: without escape sequences (colours, movements, titles, clipboard, queries) and control characters other than tab, LF and CR.',
+    },
+  } as const,
+});

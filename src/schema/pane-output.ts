@@ -8,7 +8,9 @@ import {
 } from '../resolvers/pane-output.ts';
 import { thrown } from '../resolvers/stream.ts';
 import { textOf } from '../tmux/output/pane-text.ts';
+import { withoutSequences } from '../tmux/output/plain-text.ts';
 import { builder } from './builder.ts';
+import { ControlSequences } from './enums.ts';
 import { ListingUnknownError, NotFoundError, StaleGenerationError } from './errors.ts';
 import { idArgument } from './global-ids.ts';
 
@@ -59,7 +61,7 @@ const PaneSnapshot = builder.objectRef<PaneSnapshotValue>('PaneSnapshot').implem
     data: t.expose('data', { type: 'Bytes', description: 'What to write to the terminal.' }),
     text: t.string({
       description:
-        'The same as text, escape sequences included; a character that is cut at the end comes with the next chunk.',
+        'The same as text, control sequences included; a character that is cut at the end comes with the next chunk.',
       resolve: ({ data }) => textOf(data, none),
     }),
     columns: t.exposeInt('columns', { description: 'Width of the screen.' }),
@@ -82,7 +84,17 @@ const PaneChunk = builder.objectRef<PaneChunkValue>('PaneChunk').implement({
     text: t.string({
       description:
         'The same as text, in whole characters: one that is cut at the end comes with the next chunk. Bytes that are no UTF-8 are replaced.',
-      resolve: ({ data, carry }) => textOf(data, carry),
+      args: {
+        controls: t.arg({
+          type: ControlSequences,
+          defaultValue: 'KEPT',
+          description: 'What becomes of colours, cursor movements and the like.',
+        }),
+      },
+      resolve: ({ data, carry, state }, { controls }) => {
+        const text = textOf(data, carry);
+        return controls === 'STRIPPED' ? withoutSequences(text, state) : text;
+      },
     }),
   }),
 });

@@ -2,8 +2,10 @@ import { agentOf } from '../resolvers/agents.ts';
 import { capture, type PaneCaptureValue } from '../resolvers/capture.ts';
 import { linksOf, paneRef } from '../resolvers/nodes.ts';
 import { type PanesPage, panes } from '../resolvers/tmux-lists.ts';
+import { withoutSequences } from '../tmux/output/plain-text.ts';
 import { Agent, AgentState } from './agent.ts';
 import { builder } from './builder.ts';
+import { ControlSequences } from './enums.ts';
 import { ListingUnknownError, NotFoundError, StaleGenerationError } from './errors.ts';
 import { idArgument, idArguments, paneId } from './global-ids.ts';
 import { pageFields } from './page.ts';
@@ -14,7 +16,17 @@ const PaneCapture = builder.objectRef<PaneCaptureValue>('PaneCapture').implement
   fields: (t) => ({
     text: t.string({
       description: 'The same as text; bytes that are no UTF-8 are replaced.',
-      resolve: ({ data }) => new TextDecoder().decode(data),
+      args: {
+        controls: t.arg({
+          type: ControlSequences,
+          defaultValue: 'KEPT',
+          description: 'What becomes of colours and styles.',
+        }),
+      },
+      resolve: ({ data }, { controls }) => {
+        const text = new TextDecoder().decode(data);
+        return controls === 'STRIPPED' ? withoutSequences(text, 'text') : text;
+      },
     }),
     data: t.expose('data', {
       type: 'Bytes',

@@ -241,6 +241,9 @@ export type PaneCloseReason =
   | 'PERMISSION_WITHDRAWN'
   | 'SERVICE_DRAINING';
 
+/** Between control sequences, or where in one. */
+export type SequenceState = 'text' | 'escape' | 'intermediate' | 'parameters' | 'string';
+
 /** Positions are opaque cursors that `output(pane, after)` takes again. */
 export type PaneOutputEvent =
   | {
@@ -262,6 +265,8 @@ export type PaneOutputEvent =
       readonly data: Uint8Array;
       /** The incomplete UTF-8 sequence (0 to 3 bytes) that stood right before `data`. */
       readonly carry: Uint8Array;
+      /** In which control sequence `data` begins. */
+      readonly state: SequenceState;
     }
   | {
       readonly kind: 'resized';

@@ -89,6 +89,7 @@ const chunk = (cursor: string, data: Buffer, carry = Buffer.alloc(0)): PaneOutpu
   at: new Date(0),
   data,
   carry,
+  state: 'text',
 });
 
 describe('the door of the WebSocket', () => {
@@ -216,6 +217,19 @@ describe('paneOutput', () => {
     ]);
     await events.return?.(undefined);
     await expect.poll(() => service.fleet.watching).toBe(0);
+  });
+
+  it('gives text for reading too', async () => {
+    const red = Buffer.from('\u001b[31mred');
+    service.fleet.outputs.set(0, [snapshot, chunk('at-1', red)]);
+    await using ann = client('ann');
+    const query = `subscription { paneOutput(paneId: "${paneId()}") {
+      ... on PaneChunk { text plain: text(controls: STRIPPED) }
+    } }`;
+    const events = ann.iterate({ query });
+    await events.next();
+    const { value } = await events.next();
+    expect(value.data.paneOutput).toEqual({ text: '\u001b[31mred', plain: 'red' });
   });
 
   it('gives a refusal as its first and only event', async () => {

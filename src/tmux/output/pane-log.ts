@@ -1,8 +1,9 @@
 import { Bell } from '../../concurrency/bell.ts';
 import type { Clock } from '../../concurrency/clock.ts';
-import type { PaneCloseReason, PaneGapReason, PaneOutputEvent } from '../model.ts';
+import type { PaneCloseReason, PaneGapReason, PaneOutputEvent, SequenceState } from '../model.ts';
 import type { Epochs } from './output-cursor.ts';
 import { OutputLog } from './output-log.ts';
+import { stateAfter } from './plain-text.ts';
 
 /**
  * One pane's output while somebody watches it: the bytes, what happened between them (marks), and
@@ -26,6 +27,8 @@ export interface Snapshot {
   /** Number of the last mark before it. */
   readonly mark: number;
   readonly takenAt: number;
+  /** In which control sequence the output goes on. */
+  readonly state: SequenceState;
   readonly event: Extract<PaneOutputEvent, { kind: 'snapshot' }>;
 }
 
@@ -222,9 +225,24 @@ export class PaneLog {
     }
     const data = this.bytes.read(from, until);
     const carry = this.bytes.carryBefore(from);
-    this.#chunk = { kind: 'chunk', cursor, at: new Date(this.#clock.now()), data, carry };
+    const state = this.#stateAt(from);
+    this.#chunk = { kind: 'chunk', cursor, at: new Date(this.#clock.now()), data, carry, state };
     this.#chunkFrom = from;
     return this.#chunk;
+  }
+
+  #stateAt(offset: number): SequenceState {
+    const { bytes } = this;
+    if (this.snapshot?.epoch === bytes.epoch && this.snapshot.offset === offset)
+      return this.snapshot.state;
+    if (this.#chunk?.cursor === bytes.cursor(offset))
+      return stateAfter(this.#chunk.data, this.#chunk.state);
+    // The last ESC before it decides, and mostly is near.
+    for (let size = 4_096; ; size *= 8) {
+      const start = Math.max(bytes.start, offset - size);
+      const data = bytes.read(start, offset);
+      if (start === bytes.start || data.includes(0x1b)) return stateAfter(data, 'text');
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../concurrency/clock.ts';
 import type { ControlClient } from './control-client.ts';
 import type { PaneLog, Snapshot } from './pane-log.ts';
+import { stateAfter } from './plain-text.ts';
 import { composeScreen } from './screen.ts';
 import { captureLines, readCapture } from './screen-capture.ts';
 
@@ -64,6 +65,7 @@ function capture(
         offset,
         mark: log.lastMark,
         takenAt: clock.monotonic(),
+        state: stateAfter(screen.pending, 'text'),
         event: {
           kind: 'snapshot',
           cursor: bytes.cursor(offset),
