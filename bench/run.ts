@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { audit } from './audit.ts';
+import { largeListing } from './large-listing.ts';
 import { limits } from './limits.ts';
 import type { Benchmark } from './measure.ts';
 import { membersPage } from './members-page.ts';
@@ -11,7 +12,14 @@ import { paneOutput } from './pane-output.ts';
 import { start } from './start.ts';
 
 /** `npm run bench -- [NAME…] [--rounds N] [--check]` */
-const benchmarks: readonly Benchmark[] = [membersPage, paneOutput, start, audit, limits];
+const benchmarks: readonly Benchmark[] = [
+  membersPage,
+  paneOutput,
+  start,
+  audit,
+  limits,
+  largeListing,
+];
 
 const { values, positionals } = parseArgs({
   options: { check: { type: 'boolean' }, rounds: { type: 'string', default: '7' } },

@@ -59,7 +59,9 @@ export interface ServerSection extends ServerRow {
 
 /** @throws HelperError MALFORMED_ANSWER: these rows are the helper's own words, so nothing is dropped */
 export function parseSnapshot(text: string): Snapshot {
-  const starts = [...text.matchAll(/^server\t/gm)].map((match) => match.index);
+  const starts: number[] = [];
+  for (let at = lineOf(text, 'server'); at !== -1; at = lineOf(text, 'server', at + 1))
+    starts.push(at);
   const head = splitRows(text.slice(0, starts[0] ?? text.length));
   const memberRow = head.find(([kind]) => kind === 'member');
   if (memberRow === undefined) throw malformed('member');
@@ -114,8 +116,8 @@ function section(text: string): ServerSection {
     throw malformed('server');
   }
   const rows = text.slice(lineEnd + 1);
-  const written = rows.search(/^(?:activity|output)\t/m);
-  const end = written === -1 ? rows.length : written;
+  const written = [lineOf(rows, 'activity'), lineOf(rows, 'output')].filter((at) => at !== -1);
+  const end = Math.min(rows.length, ...written);
   return {
     pathHex,
     code,
@@ -132,6 +134,12 @@ function section(text: string): ServerSection {
     rows: rows.slice(0, end),
     written: rows.slice(end),
   };
+}
+
+/** Where the next line of that kind begins, or -1. */
+function lineOf(text: string, kind: string, from = 0): number {
+  if (from === 0 && text.startsWith(`${kind}\t`)) return 0;
+  return text.indexOf(`\n${kind}\t`, Math.max(0, from - 1)) + 1 || -1;
 }
 
 export function whole(text: string | undefined): number | null {

@@ -8,7 +8,7 @@ import { isOutdated } from '../tmux-version.ts';
 import { attemptOf, CpuMeter, type Judgement, judge } from './census.ts';
 import { withChangedPanes } from './changed-panes.ts';
 import { Freshness, type FreshnessRules, type Moment, type Trouble } from './freshness.ts';
-import { noPulse, pulseOf } from './pulse.ts';
+import { noPulse, type Pulse, pulseOf } from './pulse.ts';
 import type { MemberRow, ServerRow, ServerSection } from './rows.ts';
 import {
   type AgentKinds,
@@ -84,6 +84,13 @@ export class ServerCell {
   #startTime: number | null = null;
   #startedAt: number | null = null;
   #view: ServerView | undefined;
+  #lastWorking:
+    | {
+        readonly listed: readonly SessionView[];
+        readonly agents: Pulse['agents'];
+        readonly count: number | null;
+      }
+    | undefined;
 
   readonly #idleAfterMs: number;
 
@@ -247,21 +254,47 @@ export class ServerCell {
       openFilesLimit: row.openFilesLimit,
       cpuPercent: this.#cpuPercent,
       attachedClients: rows?.others.length ?? null,
-      workingAgents: rows === undefined ? null : workingAgents(rows.listed, agents),
+      workingAgents: rows === undefined ? null : this.#working(rows.listed, agents),
       activity: rows === undefined ? [] : activity,
       tmuxStartTime: this.#startTime,
       listing,
       sessions: rows === undefined ? null : sessions,
     };
-    // As of the look: since then nobody has seen whether it still is.
-    const idle = isIdle(listed, listing.observedAt ?? new Date(0), this.#idleAfterMs);
-    const view: ServerView = { ...listed, idle };
+    const view: ServerView = { ...listed, idle: this.#isIdle(listed) };
     this.#view =
       this.#view !== undefined && looksTheSame(this.#view, view)
         ? view
         : { ...view, listing: { ...listing, version: version() } };
     return this.#view;
   }
+
+  #working(listed: readonly SessionView[], agents: Pulse['agents']): number | null {
+    const last = this.#lastWorking;
+    if (last?.listed === listed && last.agents === agents) return last.count;
+    const count = workingAgents(listed, agents);
+    this.#lastWorking = { listed, agents, count };
+    return count;
+  }
+
+  /** As of the look: since then nobody has seen whether it still is. */
+  #isIdle(listed: ListedServer): boolean | null {
+    const last = this.#view;
+    // Time that passes takes things out of the way, and puts none there.
+    if (last !== undefined && last.idle !== false && isAsIdle(last, listed)) return last.idle;
+    return isIdle(listed, listed.listing.observedAt ?? new Date(0), this.#idleAfterMs);
+  }
+}
+
+/** Whether all is the same that idleness is told by, but the time. */
+function isAsIdle(one: ServerView, other: ListedServer): boolean {
+  return (
+    one.sessions === other.sessions &&
+    one.activity === other.activity &&
+    one.attachedClients === other.attachedClients &&
+    one.status === other.status &&
+    one.listing.state === other.listing.state &&
+    one.listing.reason === other.listing.reason
+  );
 }
 
 /** What differs in figures and times alone is no change to a reader. */

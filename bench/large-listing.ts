@@ -1,0 +1,200 @@
+import { isDeepStrictEqual } from 'node:util';
+import { systemClock } from '../src/concurrency/clock.ts';
+import { readConfig } from '../src/config.ts';
+import { AnswerBytes } from '../src/tmux/helper/answer.ts';
+import { Listing } from '../src/tmux/listing/listing.ts';
+import { parseSnapshot } from '../src/tmux/listing/rows.ts';
+import { parseSessionRows } from '../src/tmux/listing/session-rows.ts';
+import { type HelperAnswer, HelperError, type MemberHelper } from '../src/tmux/member-helper.ts';
+import { type Benchmark, median } from './measure.ts';
+
+const servers = 50;
+const windows = 20;
+const panes = 10;
+/** Of 10,000. */
+const changed = 100;
+
+/**
+ * How long one look at a member with 10,000 panes, 1 % of them with another title, holds the event
+ * loop: from the last bytes of the helper's answer to what readers see. Beside it all rows parsed,
+ * built and compared with those of before.
+ */
+export const largeListing: Benchmark = {
+  name: 'large-listing',
+  async run(rounds) {
+    const first = new Map(Array.from({ length: servers }, (_, at) => [at, at]));
+    const figures = [];
+    for (const [name, among] of [
+      ['10,000 panes, 1 % changed, in a fifth of the servers', servers / 5],
+      ['10,000 panes, 1 % changed, in every server', servers],
+    ] as const) {
+      const found = { ours: [] as number[], limit: [] as number[] };
+      const helper = new GivenHelper(snapshot('aa', [...first.keys()], 0));
+      const listing = new Listing({
+        memberId: 'member',
+        helper,
+        clock: systemClock,
+        config: readConfig({ HOME: '/nowhere', MUXWARDEN_SOCKET_DIRS: '/tmp/tmux-1000' }),
+        start: 'start',
+        installedVersion: () => '3.5a',
+        ownClientPids: () => new Set(),
+        changed: () => {},
+      });
+      const release = listing.watch();
+      await listing.refresh();
+      for (let turn = 1; turn <= rounds * 20; turn += 1) {
+        const told = snapshot(`${turn % 2}a`, [...first.keys()].slice(0, among), turn);
+        const before = listing.peek();
+        helper.next = told;
+        found.ours.push(await helper.heldBy(listing));
+        if (listing.peek().status.version === before.status.version || titles(listing) !== 10_000) {
+          throw new Error('the look was not what it is meant to be');
+        }
+        found.limit.push(fromScratch(snapshot('aa', [...first.keys()], turn), turn));
+      }
+      release();
+      listing[Symbol.dispose]();
+      // What is compiled late is compiled before it counts.
+      const [ours, limit] = [
+        median(found.ours.slice(rounds * 10)),
+        median(found.limit.slice(rounds * 10)),
+      ];
+      figures.push({
+        name,
+        ratio: limit / ours,
+        detail: `${ours.toFixed(2)} ms, ${Math.max(...found.ours.slice(rounds * 10)).toFixed(1)} ms at most; all parsed, built and compared ${limit.toFixed(1)} ms (${(ours / limit).toFixed(3)} of it)`,
+      });
+    }
+    return figures;
+  },
+};
+
+/** Gives what it is told to, and says how long its taking in held the event loop. */
+class GivenHelper implements MemberHelper {
+  next: Buffer;
+  #answer: ((answer: HelperAnswer) => void) | undefined;
+
+  constructor(first: Buffer) {
+    this.next = first;
+  }
+
+  ask(): Promise<HelperAnswer> {
+    const { promise, resolve } = Promise.withResolvers<HelperAnswer>();
+    this.#answer = resolve;
+    setImmediate(() => this.#give());
+    return promise;
+  }
+
+  async heldBy(listing: Listing): Promise<number> {
+    let ms = 0;
+    const measured = Promise.withResolvers<void>();
+    this.#given = (from) =>
+      setImmediate(() => {
+        ms = threadMs() - from;
+        measured.resolve();
+      });
+    listing.doorbell();
+    await listing.refresh();
+    await measured.promise;
+    this.#given = () => {};
+    return ms;
+  }
+
+  #given: (from: number) => void = () => {};
+
+  #give(): void {
+    const bytes = new AnswerBytes(1, 'snapshot');
+    const last = this.next.length - (this.next.length % (1 << 16));
+    bytes.push(this.next.subarray(0, last));
+    const from = threadMs();
+    bytes.push(this.next.subarray(last));
+    this.#answer?.(bytes.answer());
+    this.#given(from);
+  }
+
+  act = refuse;
+  start = refuse;
+  control = refuse;
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+function refuse(): Promise<never> {
+  return Promise.reject(new HelperError('HELPER_FAILED', 'reads only'));
+}
+
+function titles(listing: Listing): number {
+  const sessions = (listing.peek().servers ?? []).flatMap((server) => server.sessions ?? []);
+  return sessions.flatMap((each) => each.windows.flatMap((window) => window.panes)).length;
+}
+
+/** What this thread has computed: what else the machine does is not in it. */
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}
+
+let before: readonly unknown[] = [];
+
+function fromScratch(bytes: Buffer, turn: number): number {
+  const text = bytes.toString('utf8');
+  const from = threadMs();
+  const { columns, servers } = parseSnapshot(text);
+  const rows = servers.map((server) => parseSessionRows(server.rows, columns, new Map()).sessions);
+  const same = rows.filter((each, at) => isDeepStrictEqual(each, before[at])).length;
+  const ms = threadMs() - from;
+  if (turn > 1 && same === servers.length) throw new Error('nothing changed');
+  before = rows;
+  return ms;
+}
+
+const hex = (text: string) => Buffer.from(text).toString('hex');
+const boot = 'b0071d00-0000-4000-8000-000000000001';
+const columns = {
+  session: 'id created attached name',
+  window: 'session id index active layout name',
+  pane: 'session window id index active dead status signal pid mode columns rows tty command title start path report doing agent lasting job',
+  client: 'session pid control',
+};
+
+/** The answer of a look: these servers with their rows, the others at rest. */
+function snapshot(look: string, told: readonly number[], turn: number): Buffer {
+  const rows = [
+    `member\t1000\t${hex('m')}\t${hex('/m')}\t${boot}\t100\t${1_000_000 + turn * 10_000}`,
+    ...Object.entries(columns).map(
+      ([kind, names]) => `fields\t${kind}\t${names.replaceAll(' ', '\t')}`,
+    ),
+    `directory\t${hex('/tmp/tmux-1000')}\tOK\t`,
+    `dead\t${hex('/tmp/tmux-1000')}\t0`,
+    `look\t${look}`,
+  ];
+  for (let server = 0; server < servers; server += 1) {
+    const code = told.includes(server) ? 'OK' : 'SAME';
+    const path = hex(`/tmp/tmux-1000/s${String(server).padStart(2, '0')}`);
+    rows.push(
+      `server\t${path}\t${code}\t\t${1000 + server}\t77\tS\t10\t8\t1024\t1767225600000\t0\t3.5a\t${hex('/t')}`,
+    );
+    if (code === 'OK') rows.push(...serverRows(server, told.length, turn));
+  }
+  const body = `${rows.join('\n')}\n`;
+  return Buffer.from(
+    `begin\t1\tsnapshot\n${body}end\t1\t${rows.length}\t${Buffer.byteLength(body)}\n`,
+  );
+}
+
+function serverRows(server: number, among: number, turn: number): readonly string[] {
+  const moving = changed / among;
+  const rows = [`identity\t${1000 + server}\t1767225600`, 'session\t0\t1767225600\t0\tm'];
+  for (let window = 0; window < windows; window += 1) {
+    rows.push(`window\t0\t${window}\t${window}\t0\tb25d,80x24,0,0,0\tw`);
+  }
+  for (let pane = 0; pane < windows * panes; pane += 1) {
+    const window = Math.floor(pane / panes);
+    const at = pane % panes;
+    const step = Math.floor((windows * panes) / moving);
+    const title = pane % step === 0 && pane / step < moving ? `t${turn}` : 't';
+    rows.push(
+      `pane\t0\t${window}\t${pane}\t${at}\t0\t0\t\t\t${2000 + pane}\t0\t80\t24\t/dev/pts/${pane}\tsh\t${title}\t\t2f\t\tshell\t\t\t`,
+    );
+  }
+  return rows;
+}
