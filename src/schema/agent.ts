@@ -29,7 +29,7 @@ export const Agent = builder.objectRef<PaneAgent>('Agent').implement({
   fields: (t) => ({
     kind: t.string({
       description:
-        'Which one, for example `claude`; of one that is in no list the name of its program.',
+        'Which one, for example `claude`; of one that is in no list the name of its program. Untrusted text of the member.',
       resolve: ({ agent }) => agent.kind,
     }),
     state: t.field({

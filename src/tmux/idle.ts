@@ -81,7 +81,7 @@ function* inTheWay({ server, now, idleAfterMs }: Look): Generator<string, undefi
 /** What the pane does; undefined: nothing, or not known. */
 function occupation({ foreground, agent, currentCommand }: PaneView, now: number) {
   if (foreground === null) return undefined;
-  if (foreground.job !== null) return `${escapeText(foreground.job)} runs or waits behind it`;
+  if (foreground.job !== null) return `${escapeText(foreground.job)} is at work or suspended in it`;
   if (foreground.isShell) return undefined;
   const program = escapeText(agent?.kind ?? currentCommand ?? 'a program');
   if (agent?.evidence !== 'SELF_REPORT') return `${program} runs in the foreground`;

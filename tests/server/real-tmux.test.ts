@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { createClient } from 'graphql-ws';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
@@ -10,7 +11,7 @@ import { connect } from '../support/graphql-over-http.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { memberUuid } from '../support/synthetic-fleet.ts';
 import { type Service, startServiceOn } from '../support/synthetic-service.ts';
-import type { TmuxServer } from '../support/tmux-server.ts';
+import { eventually, type TmuxServer } from '../support/tmux-server.ts';
 
 /** The API in front of real tmux, through the real helper. */
 let local: LocalFleetFixture;
@@ -107,6 +108,50 @@ describe('queries', () => {
     await tmux.run('kill-session', '-t', '=second');
     expect(await names()).toEqual(['main']);
     await follow.return();
+  });
+});
+
+describe('agents and idleness', () => {
+  it('one works and one rests: each is found by what it does', async () => {
+    await using quick = await localFleet({
+      memberIds: [memberUuid(1)],
+      environment: { MUXWARDEN_IDLE_AFTER_MS: '1000', MUXWARDEN_AGENTS: 'mine=sleep' },
+    });
+    await using front = await startServiceOn(quick.fleet);
+    front.accounts.add('ann', 'ADMIN');
+    const working = await quick.tmux({ name: 'working' });
+    await quick.tmux({ name: 'resting' });
+    await working.run('send-keys', '-t', '%0', 'exec sleep 1000', 'Enter');
+    const look = async () => {
+      await quick.refresh();
+      return (
+        await front.query(
+          'ann',
+          `{ members { nodes { workingAgents } }
+             idle: tmuxServers(filter: { idle: true }) { complete nodes { socketPath } }
+             busy: tmuxServers(filter: { idle: false }) { complete nodes { socketPath workingAgents } }
+             panes(filter: { agentState: [WORKING] }) { nodes { agent { kind evidence } } } }`,
+        )
+      ).data;
+    };
+    const report = () => Math.floor(Date.now() / 1_000);
+    const wanted = {
+      members: { nodes: [{ workingAgents: 1 }] },
+      idle: { complete: true, nodes: [{ socketPath: join(quick.directory, 'resting') }] },
+      busy: {
+        complete: true,
+        nodes: [{ socketPath: join(quick.directory, 'working'), workingAgents: 1 }],
+      },
+      panes: { nodes: [{ agent: { kind: 'mine', evidence: 'SELF_REPORT' } }] },
+    };
+    await eventually(
+      async () =>
+        (await working.run('display-message', '-p', '-t', '%0', '#{pane_current_command}')) ===
+        'sleep',
+      'it sleeps',
+    );
+    await working.run('set-option', '-p', '-t', '%0', '@agent_state', `working:${report()}`);
+    await eventually(async () => isDeepStrictEqual(await look(), wanted), 'one works, one rests');
   });
 });
 

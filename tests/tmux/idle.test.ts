@@ -97,7 +97,7 @@ describe('a server is busy', () => {
     [
       'while a shell has a job, also a suspended one',
       quiet({}, {}, { pane: 7, foreground: { ...shell, job: 'make' } }),
-      '%7: make runs or waits behind it',
+      '%7: make is at work or suspended in it',
     ],
     [
       'while an agent runs that does not say what it does',
@@ -136,7 +136,7 @@ describe('a server is busy', () => {
     [
       'while something else runs behind an idle agent',
       quiet({}, { foreground: { ...claude, job: 'make' }, agent: idleAgent(3_600) }),
-      '%0: make runs or waits behind it',
+      '%0: make is at work or suspended in it',
     ],
   ])('%s', (_, busy, evidence) => {
     expect(idleness(busy, now, idleAfterMs)).toEqual({ idle: false, evidence: [evidence] });

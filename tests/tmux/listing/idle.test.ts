@@ -99,12 +99,9 @@ describe.each(presentClasses)('a %s server', (version) => {
     const events = it.fleet.fleet.output(ref, undefined, leave.signal)[Symbol.asyncIterator]();
     expect(await events.next()).toMatchObject({ value: { source: 'CONTROL_CLIENT' } });
     expect(await it.tmux.run('list-clients', '-F', '#{client_control_mode}')).toBe('1');
-    await it.fleet.refresh();
-    expect(it.fleet.server()).toMatchObject({
-      idle: true,
-      attachedClients: 0,
-      activity: idle.activity,
-    });
+    const streamed = await it.look((server) => server.idle, 'it is idle all the same');
+    expect(streamed).toMatchObject({ attachedClients: 0, activity: idle.activity });
+    expect(await it.tmux.run('list-clients', '-F', '#{client_control_mode}')).toBe('1');
     leave.abort();
     await events.return?.();
 

@@ -68,6 +68,11 @@ describe.each(presentClasses)('of a %s server', (version) => {
     await server.tmux('send-keys', '-t', '%0', 'kill $!', 'Enter');
     await pane(server, 0, atRest);
 
+    await server.tmux('send-keys', '-t', '%0', 'while :; do :; done', 'Enter');
+    await pane(server, 0, { doing: 'shell', job: 'the shell itself' });
+    await server.tmux('send-keys', '-t', '%0', 'C-c');
+    await pane(server, 0, atRest);
+
     // Left by its parent, it is still of that terminal.
     await server.tmux('send-keys', '-t', '%0', '(sleep 1000 &)', 'Enter');
     await pane(server, 0, { doing: 'shell', job: 'sleep' });
