@@ -125,7 +125,8 @@ describe.each(presentClasses)('a %s server', (version) => {
   if (longTier) {
     it('is idle when its agent says so for a minute, and not a second before', async () => {
       await using it = await watched(version);
-      await it.tmux.run('respawn-pane', '-k', '-t', '%0', 'exec -a claude sleep 1000');
+      const command = `exec bash -c 'exec -a claude sleep 1000'`;
+      await it.tmux.run('respawn-pane', '-k', '-t', '%0', command);
       const since = seconds();
       await it.tmux.run('set-option', '-p', '-t', '%0', '@agent_state', `idle:${since}`);
       let wasBusy = false;
