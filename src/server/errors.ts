@@ -112,6 +112,7 @@ function isAboutInput(error: GraphQLError): boolean {
 function withoutValues(message: string): string {
   return message
     .replace(/ Did you mean .*\?$/s, '')
+    .replace(/, did you mean .*\?$/s, '.')
     .replace(/, found: .*$/s, '.')
     .replace(/( cannot represent [^:]*): .*$/s, '$1.');
 }

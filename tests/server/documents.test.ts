@@ -188,6 +188,7 @@ describe('a misspelt name', () => {
     'subscription { listingChangd { __typename } }',
     '{ __type(nme: "Query") { name } }',
     '{ __schema { typs { name } } }',
+    '{ viewer { .. .F } }',
   ];
   const variables = [
     { filter: { rle: 'ADMIN' } },
