@@ -1,6 +1,6 @@
 import { maySeeListing, maySeePaneContent } from '../auth/authority.ts';
 import { ListingUnknownError, NotFoundError } from '../tmux/errors.ts';
-import type { PaneCloseReason, PaneOutputEvent, PaneRef } from '../tmux/model.ts';
+import type { PaneCloseReason, PaneOutputEvent, PaneRef, PaneScreenEvent } from '../tmux/model.ts';
 import { watchAuthority } from './authority-watch.ts';
 import type { Context } from './context.ts';
 import { badInput, credentialEnded, forbidden } from './request-error.ts';
@@ -13,6 +13,10 @@ export type PaneChunkValue = Of<'chunk'> & { readonly __typename: 'PaneChunk' };
 export type PaneResizedValue = Of<'resized'> & { readonly __typename: 'PaneResized' };
 export type PaneGapValue = Of<'gap'> & { readonly __typename: 'PaneGap' };
 export type PaneClosedValue = Of<'closed'> & { readonly __typename: 'PaneClosed' };
+export type PaneScreenValue = Extract<PaneScreenEvent, { readonly kind: 'screen' }> & {
+  readonly __typename: 'PaneScreen';
+};
+export type PaneScreenEventValue = PaneScreenValue | PaneClosedValue | PaneOutputRefusal;
 export type PaneOutputRefusal = Extract<
   UserErrorValue,
   { readonly __typename: 'StaleGenerationError' | 'NotFoundError' | 'ListingUnknownError' }
@@ -35,19 +39,45 @@ export function paneOutput(
   pane: PaneRef,
   after: string | null,
 ): AsyncIterableIterator<PaneOutputValue | Failure> {
-  const { viewer } = context;
-  // Who may not even see the pane gets the answer for one that is not there.
-  if (!maySeePaneContent(viewer, pane.memberId) && maySeeListing(viewer, pane.memberId))
-    throw forbidden('seeing this screen');
-  return stream((signal) => events(context, pane, after, signal), context.signal);
+  mustSeeScreen(context, pane);
+  const open = (signal: AbortSignal) => context.fleet.output(pane, after ?? undefined, signal);
+  return stream((signal) => events(context, pane, after, open, named, signal), context.signal);
 }
 
-async function* events(
+/** The fastest that screens are sent, and the slowest, as their number in a second. */
+export const [mostScreens, leastScreens] = [10, 0.1];
+
+/**
+ * The screen of a pane whenever it changed, at most so often. Refusals and ends are as of `paneOutput`.
+ * @throws RequestError (FORBIDDEN, BAD_USER_INPUT)
+ */
+export function paneScreen(
+  context: Context,
+  pane: PaneRef,
+  maxPerSecond: number,
+): AsyncIterableIterator<PaneScreenEventValue | Failure> {
+  mustSeeScreen(context, pane);
+  if (!(maxPerSecond >= leastScreens && maxPerSecond <= mostScreens))
+    throw badInput('maxPerSecond', `is from ${leastScreens} to ${mostScreens}.`);
+  const everyMs = Math.round(1_000 / maxPerSecond);
+  const open = (signal: AbortSignal) => context.fleet.screens(pane, everyMs, signal);
+  return stream((signal) => events(context, pane, null, open, namedScreen, signal), context.signal);
+}
+
+/** Who may not even see the pane gets the answer for one that is not there. */
+function mustSeeScreen({ viewer }: Context, { memberId }: PaneRef): void {
+  if (!maySeePaneContent(viewer, memberId) && maySeeListing(viewer, memberId))
+    throw forbidden('seeing this screen');
+}
+
+async function* events<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
   context: Context,
   pane: PaneRef,
   after: string | null,
+  open: (signal: AbortSignal) => AsyncIterable<Event>,
+  name: (event: Event) => Value,
   caller: AbortSignal,
-): AsyncGenerator<PaneOutputValue> {
+): AsyncGenerator<Value | PaneClosedValue | PaneOutputRefusal> {
   const allowed = () => maySeePaneContent(context.viewer, pane.memberId);
   if (!allowed() || context.accounts.member(pane.memberId) === undefined) {
     yield* refusal(new NotFoundError('The pane'));
@@ -57,11 +87,11 @@ async function* events(
   let cursor = after;
   let begun = false;
   try {
-    for await (const event of context.fleet.output(pane, after ?? undefined, watch.signal)) {
+    for await (const event of open(watch.signal)) {
       if (watch.signal.aborted) break;
       begun = true;
       cursor = event.cursor;
-      yield named(event);
+      yield name(event);
       if (event.kind === 'closed') return;
     }
   } catch (error) {
@@ -112,6 +142,12 @@ function named(event: PaneOutputEvent): PaneOutputValue {
     case 'closed':
       return { ...event, __typename: 'PaneClosed' };
   }
+}
+
+function namedScreen(event: PaneScreenEvent): PaneScreenEventValue {
+  return event.kind === 'screen'
+    ? { ...event, __typename: 'PaneScreen' }
+    : { ...event, __typename: 'PaneClosed' };
 }
 
 function closed(cursor: string, reason: PaneCloseReason): PaneClosedValue {

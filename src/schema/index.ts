@@ -9,6 +9,7 @@ import './viewer.ts';
 import './installation.ts';
 import './listing-changed.ts';
 import './pane-output.ts';
+import './pane-screen.ts';
 import './audit.ts';
 import './restart.ts';
 import './repair.ts';

@@ -121,7 +121,7 @@ const PaneGap = builder.objectRef<PaneGapValue>('PaneGap').implement({
   }),
 });
 
-const PaneClosed = builder.objectRef<PaneClosedValue>('PaneClosed').implement({
+export const PaneClosed = builder.objectRef<PaneClosedValue>('PaneClosed').implement({
   description: 'The last event.',
   fields: (t) => ({
     cursor: t.exposeString('cursor', {

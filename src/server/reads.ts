@@ -126,6 +126,7 @@ export class Reads {
       refresh: elsewhere((memberId) => fleet.refresh(memberId)),
       setAccounts: elsewhere((accounts) => fleet.setAccounts(accounts)),
       follow: elsewhere((memberIds, signal) => fleet.follow(memberIds, signal)),
+      screens: elsewhere((pane, everyMs, signal) => fleet.screens(pane, everyMs, signal)),
       output: elsewhere((pane, after, signal) => fleet.output(pane, after, signal)),
       capture: elsewhere((pane, lines, signal) => fleet.capture(pane, lines, signal)),
       prepareRestartServer: elsewhere((request) => fleet.prepareRestartServer(request)),

@@ -23,6 +23,7 @@ import type {
   PaneCapture,
   PaneOutputEvent,
   PaneRef,
+  PaneScreenEvent,
   PreparedAct,
   Problem,
   RepairServerRequest,
@@ -147,6 +148,14 @@ export class LocalFleet implements Fleet {
     signal: AbortSignal,
   ): AsyncGenerator<PaneOutputEvent, void, undefined> {
     yield* this.#adapter(pane.memberId).streams.output(pane, after, signal);
+  }
+
+  async *screens(
+    pane: PaneRef,
+    everyMs: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<PaneScreenEvent, void> {
+    yield* this.#adapter(pane.memberId).streams.screens(pane, everyMs, signal);
   }
 
   async capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture> {

@@ -7,6 +7,7 @@ import type {
   PaneCapture,
   PaneOutputEvent,
   PaneRef,
+  PaneScreenEvent,
   PaneView,
   ServerRef,
   ServerView,
@@ -71,6 +72,7 @@ export interface PaneStreams extends AsyncDisposable {
     after: string | undefined,
     signal: AbortSignal,
   ): AsyncIterable<PaneOutputEvent>;
+  screens(pane: PaneRef, everyMs: number, signal: AbortSignal): AsyncIterable<PaneScreenEvent>;
   capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture>;
   ownClientPids(): ReadonlySet<number>;
 }

@@ -257,6 +257,8 @@ export type PaneOutputEvent =
       readonly cursorRow: number;
       readonly alternateScreen: boolean;
       readonly source: PaneSource;
+      /** The rows alone, with colours and styles, each ended by LF. */
+      readonly screen: Uint8Array;
     }
   | {
       readonly kind: 'chunk';
@@ -288,6 +290,13 @@ export type PaneOutputEvent =
       readonly exitStatus: number | null;
       readonly exitSignal: number | null;
     };
+
+type PaneEventOf<Kind> = Extract<PaneOutputEvent, { readonly kind: Kind }>;
+
+/** A pane as pictures; a cursor leads to what `output` has after them. */
+export type PaneScreenEvent =
+  | (Omit<PaneEventOf<'snapshot'>, 'kind' | 'data' | 'source'> & { readonly kind: 'screen' })
+  | PaneEventOf<'closed'>;
 
 export interface Survivor {
   readonly pid: number;
@@ -404,6 +413,8 @@ export interface Fleet extends AsyncDisposable {
     after: string | undefined,
     signal: AbortSignal,
   ): AsyncIterable<PaneOutputEvent>;
+  /** The screen whenever it changed, `everyMs` apart at least. @throws as `output` */
+  screens(pane: PaneRef, everyMs: number, signal: AbortSignal): AsyncIterable<PaneScreenEvent>;
   /** `lines` of history above the visible screen. @throws as `output` */
   capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture>;
   /**

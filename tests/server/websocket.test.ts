@@ -82,6 +82,7 @@ const snapshot: PaneOutputEvent = {
   cursorRow: 0,
   alternateScreen: false,
   source: 'CONTROL_CLIENT',
+  screen: Buffer.from('screen\n'),
 };
 const chunk = (cursor: string, data: Buffer, carry = Buffer.alloc(0)): PaneOutputEvent => ({
   kind: 'chunk',
@@ -272,6 +273,58 @@ describe('paneOutput', () => {
     expect(await first(ben, { pane: paneId() })).toMatchObject([
       { extensions: { code: 'FORBIDDEN' } },
     ]);
+  });
+});
+
+describe('paneScreen', () => {
+  const screens = (pane: string, rate = 1) => `subscription {
+    paneScreen(paneId: "${pane}", maxPerSecond: ${rate}) {
+      __typename ... on PaneScreen { text columns } ... on PaneClosed { closeReason }
+      ... on UserError { code }
+    }
+  }`;
+  const first = async (who: Client, query: string) => {
+    try {
+      return (await who.iterate({ query }).next()).value;
+    } catch (errors) {
+      return { errors };
+    }
+  };
+
+  it('gives pictures, and ends when the right to them does', async () => {
+    service.fleet.outputs.set(0, [snapshot]);
+    await using ann = client('ann');
+    const events = ann.iterate<{ paneScreen: unknown }>({ query: screens(paneId()) });
+    const next = async () => (await events.next()).value?.data?.paneScreen;
+    expect(await next()).toEqual({ __typename: 'PaneScreen', text: 'screen\n', columns: 80 });
+    const viewer = service.accounts.viewer('ann');
+    service.accounts.let('ann', { ...viewer, memberIds: new Set(['another']) });
+    expect(await next()).toEqual({
+      __typename: 'PaneClosed',
+      closeReason: 'PERMISSION_WITHDRAWN',
+    });
+    expect((await events.next()).done).toBe(true);
+    await expect.poll(() => service.fleet.watching).toBe(0);
+  });
+
+  it('refuses as paneOutput does', async () => {
+    await using ann = client('ann');
+    await using ben = client('ben');
+    await using cat = client('cat');
+    const code = (value: string) => ({ errors: [{ extensions: { code: value } }] });
+    expect(await first(ben, screens(paneId()))).toMatchObject(code('FORBIDDEN'));
+    for (const rate of [0, 0.09, 10.1, -1])
+      expect(await first(ann, screens(paneId(), rate))).toMatchObject(code('BAD_USER_INPUT'));
+    expect(await first(ann, screens(paneId({ generation: `${bootId}:1:1` })))).toMatchObject({
+      data: { paneScreen: { __typename: 'StaleGenerationError', code: 'ESTALE' } },
+    });
+    for (const [who, pane] of [
+      [ann, paneId({ pane: 7 })],
+      [cat, paneId()],
+    ] as const)
+      expect(await first(who, screens(pane))).toMatchObject({
+        data: { paneScreen: { __typename: 'NotFoundError', code: 'ENOTFOUND' } },
+      });
   });
 });
 

@@ -72,6 +72,7 @@ export function actingMember({
 }
 
 const nobodyWatches: PaneStreams = {
+  async *screens() {},
   async *output() {},
   capture: () => Promise.reject(new Error('nothing is captured in these tests')),
   ownClientPids: () => new Set(),

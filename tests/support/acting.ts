@@ -135,6 +135,7 @@ export class ScriptedFleet implements Fleet {
   }
   async *follow() {}
   async *output() {}
+  async *screens() {}
   capture(): Promise<never> {
     throw new Error('not scripted');
   }

@@ -10,6 +10,7 @@ import type {
   PaneCapture,
   PaneOutputEvent,
   PaneRef,
+  PaneScreenEvent,
   ServerView,
   SessionView,
 } from '../../src/tmux/model.ts';
@@ -99,6 +100,16 @@ export class SyntheticFleet implements Fleet {
       await new Bell().wait(signal);
     } finally {
       this.watching -= 1;
+    }
+  }
+
+  async *screens(
+    pane: PaneRef,
+    _everyMs: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<PaneScreenEvent> {
+    for await (const event of this.output(pane, undefined, signal)) {
+      if (event.kind === 'snapshot') yield { ...event, kind: 'screen' };
     }
   }
 

@@ -5,6 +5,7 @@ import type { PaneOutputEvent, PaneRef } from '../model.ts';
 import { captureByHelper, type HelperCapture } from './helper-capture.ts';
 import { type Epochs, encodeCursor } from './output-cursor.ts';
 import { drained, type PaneEnd } from './pane-log.ts';
+import { screenText } from './pane-screen.ts';
 import { whereabouts } from './pane-whereabouts.ts';
 import { composeScreen } from './screen.ts';
 import { plainScreen } from './screen-capture.ts';
@@ -80,6 +81,7 @@ function snapshot(now: HelperCapture, cursor: string): PaneOutputEvent {
     cursorRow: now.cursorRow,
     alternateScreen: now.alternate,
     source: 'CAPTURE',
+    screen: screenText(plainScreen(now).visibleRows),
   };
 }
 

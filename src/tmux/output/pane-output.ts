@@ -1,11 +1,12 @@
 import { isRefusal, ListingUnknownError } from '../errors.ts';
 import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
-import type { PaneCapture, PaneOutputEvent, PaneRef } from '../model.ts';
+import type { PaneCapture, PaneOutputEvent, PaneRef, PaneScreenEvent } from '../model.ts';
 import { captureStream } from './capture-stream.ts';
 import { captureByHelper } from './helper-capture.ts';
 import { decodeCursor, Epochs, encodeCursor, type OutputCursor } from './output-cursor.ts';
 import { drained } from './pane-log.ts';
 import { type After, PaneReader, type ReaderHost } from './pane-reader.ts';
+import { paneScreens } from './pane-screen.ts';
 import { revocable } from './revocable.ts';
 import { type Seat, SessionWatches } from './session-watches.ts';
 
@@ -55,6 +56,23 @@ export class PaneOutputs implements AsyncDisposable {
     return revocable((either) => this.#events(pane, after, either), signal);
   }
 
+  /** The screen whenever it changed, `everyMs` apart at least. Ends and throws as `output`. */
+  screens(
+    pane: PaneRef,
+    everyMs: number,
+    signal: AbortSignal,
+  ): AsyncIterableIterator<PaneScreenEvent, void> {
+    let skip = () => {};
+    const seated = (reader: PaneReader) => {
+      skip = () => reader.skip();
+    };
+    const { clock } = this.#tmux;
+    return revocable((either) => {
+      const pace = { everyMs, pane: pane.pane, clock, signal: either };
+      return paneScreens(this.#events(pane, undefined, either, seated), () => skip(), pace);
+    }, signal);
+  }
+
   /** @throws StaleGenerationError, NotFoundError, ListingUnknownError */
   async capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture> {
     if (!Number.isSafeInteger(lines) || lines < 0) throw new RangeError('`lines` is 0 or more.');
@@ -82,6 +100,7 @@ export class PaneOutputs implements AsyncDisposable {
     pane: PaneRef,
     after: string | undefined,
     signal: AbortSignal,
+    seated: (reader: PaneReader) => void = () => {},
   ): AsyncGenerator<PaneOutputEvent, void> {
     const cursor = after === undefined ? undefined : decodeCursor(after);
     if (after !== undefined && cursor === undefined) {
@@ -89,7 +108,7 @@ export class PaneOutputs implements AsyncDisposable {
     }
     const known = after !== undefined && cursor !== undefined ? { text: after, cursor } : undefined;
     const held = known && (await this.#resume(pane, known.cursor));
-    if (held !== undefined) return yield* this.#read(pane, held, known, signal);
+    if (held !== undefined) return yield* this.#read(pane, held, known, signal, seated);
     const located = await this.#tmux.findPane(pane);
     if (signal.aborted) return;
     const seat = await this.#firstSeat(pane, located, signal);
@@ -100,7 +119,7 @@ export class PaneOutputs implements AsyncDisposable {
       const { signal: draining } = this.#draining;
       yield* captureStream(this.#tmux, pane, located, this.#epochs, after, draining, signal);
     } else {
-      yield* this.#read(pane, seat, known, signal);
+      yield* this.#read(pane, seat, known, signal, seated);
     }
   }
 
@@ -131,9 +150,11 @@ export class PaneOutputs implements AsyncDisposable {
     seat: Seat,
     after: After | undefined,
     signal: AbortSignal,
+    seated: (reader: PaneReader) => void,
   ): AsyncGenerator<PaneOutputEvent, void> {
     using _seat = seat;
     const reader = new PaneReader(this.#host, pane, seat, after, signal);
+    seated(reader);
     // A consumer that was cut off in the middle of an event never comes back to a finally.
     const release = () => reader.release();
     signal.addEventListener('abort', release, { once: true });

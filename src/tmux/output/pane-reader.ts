@@ -45,6 +45,8 @@ export class PaneReader {
   /** Of the log; undefined while only a snapshot can be next. */
   #epoch: number | undefined;
   #offset = 0;
+  /** The next first snapshot is not older than this. */
+  #least = 0;
   #mark = 0;
   #cursor: string;
   #gap: PaneGapReason | undefined;
@@ -80,6 +82,12 @@ export class PaneReader {
     }
   }
 
+  /** Leaves out all that has come: a new snapshot is next. */
+  skip(): void {
+    this.#epoch = undefined;
+    this.#least = this.#seat.log.bytes.end;
+  }
+
   /** Gives the place back, at once. */
   release(): void {
     this.#seat[Symbol.dispose]();
@@ -112,7 +120,10 @@ export class PaneReader {
 
   /** The first snapshot; or a gap, and the snapshot behind it. */
   async *#begin(log: PaneLog, hole: PaneGapReason | undefined): AsyncGenerator<PaneOutputEvent> {
-    const snapshot = log.end === undefined ? await this.#snapshot(log.bytes.start) : log.last;
+    const snapshot =
+      log.end === undefined
+        ? await this.#snapshot(Math.max(log.bytes.start, this.#least))
+        : log.last;
     if (snapshot === undefined && log.end === undefined) return;
     const offset = snapshot?.offset ?? log.bytes.end;
     if (hole !== undefined) {
@@ -211,6 +222,7 @@ export class PaneReader {
       if (seat === undefined) return false;
       this.#seat[Symbol.dispose]();
       this.#seat = seat;
+      this.#least = 0;
       if (this.#signal.aborted) this.release();
       this.#seatedAt = this.#host.tmux.clock.monotonic();
       this.#reconnectMs = Math.min(2 * this.#reconnectMs, mostReconnectMs);

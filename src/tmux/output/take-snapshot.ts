@@ -1,6 +1,7 @@
 import type { Clock } from '../../concurrency/clock.ts';
 import type { ControlClient } from './control-client.ts';
 import type { PaneLog, Snapshot } from './pane-log.ts';
+import { screenText } from './pane-screen.ts';
 import { stateAfter } from './plain-text.ts';
 import { composeScreen } from './screen.ts';
 import { captureLines, readCapture } from './screen-capture.ts';
@@ -77,6 +78,7 @@ function capture(
           cursorRow: screen.cursorRow,
           alternateScreen: screen.alternate,
           source: 'CONTROL_CLIENT',
+          screen: screenText(screen.visibleRows.slice(0, screen.rows)),
         },
       };
       const savedOff = screen.alternate && screen.savedRows.length !== screen.rows;

@@ -1,33 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { execa } from 'execa';
 import { describe, expect, test } from 'vitest';
 import { NotFoundError } from '../../../src/tmux/errors.ts';
 import { Epochs } from '../../../src/tmux/output/output-cursor.ts';
 import { OutputLog } from '../../../src/tmux/output/output-log.ts';
+import { attach } from '../../support/somebody.ts';
 import { Screen } from '../../support/terminal.ts';
 import { rounds } from '../../support/tier.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';
 import { untilSame } from '../../support/tmux-screen.ts';
-import { eventually, type TmuxServer } from '../../support/tmux-server.ts';
+import { eventually } from '../../support/tmux-server.ts';
 import { type WatchedTmux, watchTmux } from '../../support/watched-tmux.ts';
 
 const counting = 'i=0; while sleep 0.01; do i=$((i+1)); echo line $i; done';
-
-/** A control client of somebody else's. */
-async function attach(tmux: TmuxServer): Promise<AsyncDisposable> {
-  const client = execa(tmux.binary, ['-S', tmux.socket, '-C', 'attach', '-t', 'main'], {
-    stdin: 'pipe',
-    stdout: 'ignore',
-    reject: false,
-  });
-  await eventually(async () => (await tmux.run('list-clients')) !== '', 'somebody is attached');
-  return {
-    async [Symbol.asyncDispose]() {
-      client.stdin.end();
-      await client;
-    },
-  };
-}
 
 async function left(lab: WatchedTmux): Promise<void> {
   await eventually(async () => (await lab.controlClients()) === 0, 'no control client is left');
