@@ -274,8 +274,7 @@ describe('the socket of a server', () => {
 describe('the limit of open files', () => {
   it('gives a server near its limit of open files a higher one, and it keeps all that it has', async () => {
     await using it = await world('3.8');
-    const few = (it.view.openFiles ?? 0) + 2;
-    await execa('prlimit', ['--pid', String(it.pid), `--nofile=${few}:4096`]);
+    await leaveNoDescriptor(it.pid, { hard: 4096, spare: 2 });
     const near = await it.member.server(it.server.socket);
     const { after } = await repair(it.member, near, 'RAISE_DESCRIPTOR_LIMIT');
     expect(after).toMatchObject({ pid: it.pid, status: 'RUNNING', sessionCount: 1 });
