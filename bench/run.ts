@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { audit } from './audit.ts';
+import { doorbell } from './doorbell.ts';
 import { largeListing } from './large-listing.ts';
 import { limits } from './limits.ts';
 import type { Benchmark } from './measure.ts';
 import { membersPage } from './members-page.ts';
 import { paneOutput } from './pane-output.ts';
+import { refresh } from './refresh.ts';
 import { start } from './start.ts';
 
 /** `npm run bench -- [NAME…] [--rounds N] [--check]` */
@@ -18,6 +20,8 @@ const benchmarks: readonly Benchmark[] = [
   start,
   audit,
   limits,
+  refresh,
+  doorbell,
   largeListing,
 ];
 
