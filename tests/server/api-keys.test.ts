@@ -125,7 +125,7 @@ describe('createApiKey', () => {
       targetLabel: 'alice: a script',
     });
     expect(intent?.facts).toMatchObject({ scopes: 'READ STREAM', memberIds: alice.id });
-    const secret = key.split('_')[2] ?? '';
+    const secret = key.slice('mw_0123456789abcdef_'.length);
     const tables = ['api_keys', 'audit_events', 'idempotency_keys'];
     for (const table of tables) {
       const { rows } = await service.database.database.pool.query(
