@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { LocalFleet } from '../../src/tmux/fleet.ts';
+import { type AccountsService, startAccountsService } from '../support/accounts-service.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { lacks } from '../support/needs.ts';
@@ -213,5 +214,67 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
       expect(stderr).toBe('');
       expect(stdout.split('\n').at(-1)).toBe('PaneClosed');
     });
+  });
+});
+
+describe.skipIf(lacks('curl', 'bash'))('the examples about accounts', () => {
+  let service: AccountsService;
+  let environment: Record<string, string>;
+  let folder: string;
+  const password = 'canary-correct-horse';
+  beforeAll(async () => {
+    service = await startAccountsService();
+    const ann = await service.add('ann', 'ADMIN', password);
+    folder = await mkdtemp(join(tmpdir(), 'mw-docs-'));
+    environment = {
+      PATH: process.env.PATH ?? '',
+      MUXWARDEN_URL: service.url,
+      MUXWARDEN_KEY: await service.key(ann),
+      MUXWARDEN_LOGIN: 'ann',
+      MUXWARDEN_PASSWORD: password,
+    };
+  });
+  afterAll(async () => {
+    await service?.[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const run = (program: string, words: readonly string[]) =>
+    execa(program, words, {
+      ...{ cwd: folder, extendEnv: false, env: environment, reject: false, timeout: 30_000 },
+      stdin: 'ignore',
+    });
+
+  it('add a member and a key by curl, and take both away again', async () => {
+    const [example = ''] = await examples('api-keys.md', 'sh');
+    const { stdout, stderr } = await run('bash', ['-c', `set -e\n${example}`]);
+    expect(stderr).toBe('');
+    const answers = stdout.split(/(?<=\})(?=\{"data")/).map((text) => JSON.parse(text));
+    expect(answers).toMatchObject([
+      { data: { createMember: { member: { login: 'dana', role: 'DEVELOPER' } } } },
+      {
+        data: {
+          createApiKey: {
+            key: expect.stringMatching(/^mw_/),
+            apiKey: { scopes: ['READ', 'ACT'], expiresAt: '2099-01-01T00:00:00.000Z' },
+          },
+        },
+      },
+      { data: { apiKeys: expect.arrayContaining([expect.objectContaining({ name: 'nightly' })]) } },
+      { data: { revokeApiKey: { apiKey: { revokedAt: expect.any(String) } } } },
+      { data: { updateMember: { member: { role: 'ANALYST' } } } },
+      {
+        data: { deleteMember: { member: { login: 'dana' }, auditEvent: { outcome: 'SUCCEEDED' } } },
+      },
+    ]);
+  });
+
+  it('sign in, get a grant, make and revoke a key and sign out by a script', async () => {
+    const [example = ''] = await examples('api-keys.md', 'js');
+    const { stdout, stderr } = await run(process.execPath, [
+      ...['--input-type=module', '--eval', example],
+    ]);
+    expect(stderr).toBe('');
+    expect(stdout).toBe('signed in: ann, ADMIN\nmade: true\nsigned out: true');
   });
 });

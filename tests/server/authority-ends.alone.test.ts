@@ -31,6 +31,7 @@ class PrintingFleet extends SyntheticFleet {
         at: new Date(),
         data: Buffer.from('x'),
         carry: Buffer.alloc(0),
+        state: 'text',
       };
       await new Promise((resolve) => setTimeout(resolve, 2));
     }

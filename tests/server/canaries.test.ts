@@ -126,7 +126,13 @@ it.skipIf(lacks('tmux'))(
 
     // While PostgreSQL has not been stopped its write-ahead log is as it was written.
     const leaked = async () => {
-      const secrets = [key, key.slice('mw_0123456789abcdef_'.length), token, cookie ?? '', 'canary'];
+      const secrets = [
+        key,
+        key.slice('mw_0123456789abcdef_'.length),
+        token,
+        cookie ?? '',
+        'canary',
+      ];
       const places: string[] = [];
       const look = (where: string, text: Buffer | string) => {
         for (const secret of secrets) if (text.includes(secret)) places.push(`${where}: ${secret}`);
