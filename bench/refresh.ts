@@ -95,7 +95,11 @@ async function look(fleet: LocalFleet): Promise<void> {
   const before = seen();
   passedMs += intervalMs;
   await fleet.read('member');
-  while (seen() === before) await wait(1);
+  const until = performance.now() + 10_000;
+  while (seen() === before) {
+    await wait(1);
+    if (performance.now() > until) throw new Error(JSON.stringify(fleet.peek('member')?.status));
+  }
   const rows = fleet.peek('member')?.servers?.filter(({ listing }) => listing.state === 'FRESH');
   if (rows?.length !== servers) throw new Error(`${rows?.length} of ${servers} answered`);
 }
