@@ -107,6 +107,18 @@ describe('the documentation', () => {
   });
 });
 
+describe('the shell scripts', () => {
+  it('are whole: bash can read each to its end', async () => {
+    const scripts: string[] = [];
+    for (const path of await files()) {
+      const text = await readFile(join(root, path), 'utf8');
+      if (/^#!.*\bbash\b/.test(text)) scripts.push(path);
+    }
+    expect(scripts).toContain('tests/setup/machine');
+    for (const path of scripts) await execa('bash', ['-n', path], { cwd: root });
+  });
+});
+
 describe('the project', () => {
   it('compiles', { timeout: 300_000 }, async () => {
     const { exitCode, stdout } = await execa(join(root, 'node_modules/.bin/tsc'), {
