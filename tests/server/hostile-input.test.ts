@@ -178,7 +178,7 @@ describe('a service that stops with 200 open streams', () => {
       }),
     );
     expect(ends).toHaveLength(100);
-    expect(closed).toEqual([1001, 1001]);
+    await expect.poll(() => closed).toEqual([1001, 1001]);
     expect(stopping.fleet.following).toBe(0);
     expect(stopping.log.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     for (const client of clients) await client.dispose();
