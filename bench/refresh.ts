@@ -16,8 +16,11 @@ const sideBySide = 8;
 const intervalMs = 3_600_000;
 let passedMs = 0;
 const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + passedMs };
-/** Looks until servers that do nothing are asked no more. */
-const looksToRest = 3;
+/**
+ * Servers that do nothing are asked again after 1, 2, 4, 8 … looks, then at each 64th. So many looks
+ * after a change are let pass, and so many are the figure: one of them asks all.
+ */
+const looksAtRest = 64;
 
 interface Cost {
   readonly wallMs: number;
@@ -27,7 +30,8 @@ interface Cost {
 
 /**
  * One look at a member with 100 tmux servers of five panes each, when all of them have run since the
- * look before and when none has; beside it one `list-panes` for each, eight at a time.
+ * look before and, a look on average, when none has since long; beside it one `list-panes` for each,
+ * eight at a time.
  */
 export const refresh: Benchmark = {
   name: 'refresh',
@@ -69,9 +73,11 @@ export const refresh: Benchmark = {
     for (let round = 0; round < rounds; round += 1) {
       found.listPanes.push(await cost(() => listPanes(all)));
       found.changed.push(await cost(() => look(fleet)));
-      for (let each = 0; each < looksToRest; each += 1) await look(fleet);
-      await wait(200);
-      found.same.push(await cost(() => look(fleet)));
+      for (let each = 0; each < looksAtRest; each += 1) await look(fleet);
+      const rest = await cost(async () => {
+        for (let each = 0; each < looksAtRest; each += 1) await look(fleet);
+      });
+      found.same.push({ wallMs: rest.wallMs / looksAtRest, cpuMs: rest.cpuMs / looksAtRest });
     }
     return (['changed', 'same'] as const).flatMap((side) =>
       (['wallMs', 'cpuMs'] as const).map((of) => {

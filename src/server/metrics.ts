@@ -21,6 +21,8 @@ export function metrics(
     labelNames: ['route', 'status'],
     registers,
   });
+  // Looked up by what is few: routes of ours, and the statuses that they answer with.
+  const counts = new Map<string, Counter.Internal>();
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({
       name: `muxwarden_${name}`,
@@ -47,6 +49,14 @@ export function metrics(
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),
-    answered: (route, status) => requests.inc({ route, status: String(status) }),
+    answered(route, status) {
+      const key = `${route} ${status}`;
+      let count = counts.get(key);
+      if (count === undefined) {
+        count = requests.labels(route, String(status));
+        counts.set(key, count);
+      }
+      count.inc();
+    },
   };
 }

@@ -13,6 +13,8 @@ import type { Parts } from './request-context.ts';
 export class Reads {
   readonly #accounts: Accounts;
   readonly #listings = new Map<string, MemberListing | undefined>();
+  /** The same for a loop that every answer given again runs through. */
+  #inOrder: { ids: readonly string[]; seen: readonly (MemberListing | undefined)[] } | undefined;
   #members: readonly Member[] | undefined;
   #apiKeys: readonly ApiKey[] | undefined;
   #spoilt = false;
@@ -46,8 +48,10 @@ export class Reads {
   /** What is known now, asking nobody, is still all of it. */
   isStillKnown(fleet: Pick<Fleet, 'peek'>): boolean {
     if (!this.#areAccountsUnchanged()) return false;
-    for (const [memberId, before] of this.#listings)
-      if (fleet.peek(memberId) !== before) return false;
+    this.#inOrder ??= { ids: [...this.#listings.keys()], seen: [...this.#listings.values()] };
+    const { ids, seen } = this.#inOrder;
+    for (let index = 0; index < ids.length; index += 1)
+      if (fleet.peek(ids[index] as string) !== seen[index]) return false;
     return true;
   }
 
@@ -103,6 +107,7 @@ export class Reads {
   #note(memberId: string, listing: MemberListing | undefined): MemberListing | undefined {
     if (this.#listings.has(memberId) && this.#listings.get(memberId) !== listing) this.spoil();
     this.#listings.set(memberId, listing);
+    this.#inOrder = undefined;
     return listing;
   }
 
