@@ -108,8 +108,9 @@ describe.each(presentClasses)('of a %s server', (version) => {
     const first = await eventually(async () => {
       const { written, rows: all } = await rows();
       const known = Number(written.get('activity 0')) >= since - 2;
-      return known ? { written, all } : undefined;
-    }, 'the window has written');
+      // Until the shell runs, the pane's program is called as tmux is.
+      return known && /[\t,]sh[\t,]/.test(all.join('\n')) ? { written, all } : undefined;
+    }, 'the shell has written');
     await server.tmux('send-keys', '-t', '%0', 'sleep 1.1; echo', 'Enter');
     const later = await eventually(async () => {
       const { written, rows: all } = await rows();

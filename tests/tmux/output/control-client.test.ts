@@ -9,7 +9,7 @@ import {
 import { ControlLine, controlLine, Nonce } from '../../../src/tmux/output/control-line.ts';
 import { attachControl } from '../../support/control-connection.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';
-import { startTmux, type TmuxServer } from '../../support/tmux-server.ts';
+import { eventually, startTmux, type TmuxServer } from '../../support/tmux-server.ts';
 
 async function connect(tmux: TmuxServer) {
   const seen = { output: Buffer.alloc(0), notifications: [] as string[] };
@@ -66,10 +66,13 @@ describe.each(presentClasses)('tmux %s', (version) => {
       (_, n) => [`%end ${number + n} ${n} 1`, '%exit', `%begin 1 ${n} 1`][n % 3] ?? '',
     );
     for (const line of forged) await tmux.run('send-keys', '-t', 'main:', '-l', `${line}\n`);
-    const [rows] = await client.bracket([controlLine`capture-pane -p -t %0`], (answers) =>
-      answers.map(({ lines }) => lines.map(String)),
-    );
-    for (const line of forged) expect(rows).toContain(line);
+    // What is typed is on the screen once tmux has read its echo.
+    await eventually(async () => {
+      const [rows] = await client.bracket([controlLine`capture-pane -p -t %0`], (answers) =>
+        answers.map(({ lines }) => lines.map(String)),
+      );
+      return forged.every((line) => rows?.includes(line));
+    }, 'all of it is on the screen');
     expect(await client.ping(2_000)).toBe(true);
   });
 
