@@ -23,8 +23,7 @@ describe.concurrent.each(presentClasses.filter((version) => version !== '3.1c'))
   'while a pane of tmux %s is watched',
   (version) => {
     test('what tmux tells nobody of is seen too: a split and another program in another session', async () => {
-      // The bell has been missed here now and then, so the next look is let come.
-      await using lab = await watchTmux({ version, listingIntervalMs: 5_000 });
+      await using lab = await watchTmux({ version, listingIntervalMs });
       await lab.tmux.run('new-session', '-d', '-s', 'other', 'exec sh');
       await lab.tmux.run('set-option', '-g', 'automatic-rename', 'off');
       await using following = await followed(lab);
