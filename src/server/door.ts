@@ -49,17 +49,20 @@ export function refuseOrigin({ origins }: Door, request: IncomingMessage): Refus
 /** Who asks, or why that is not known. A cookie counts only with the CSRF header and an Origin. */
 export async function admit(door: Door, request: IncomingMessage): Promise<Viewer | Refusal> {
   const credential = shown(request.headers, door.cookie);
-  const unsafe = credential?.kind === 'cookie' ? refuseForgery(request) : undefined;
+  const unsafe =
+    credential?.kind === 'cookie' ? refuseForgery(request, 'A request with a cookie') : undefined;
   if (unsafe !== undefined) return unsafe;
   return (await authenticate(door.authenticator, credential)) ?? unauthenticated;
 }
 
-/** The refusal of a cookie, sent or to be set, in a request that another site's page could make. */
-export function refuseForgery({ headers }: IncomingMessage): Refusal | undefined {
+/**
+ * The refusal of a cookie, sent or to be set, in a request that another site's page could make.
+ * @param what the subject of the sentence that the caller reads
+ */
+export function refuseForgery({ headers }: IncomingMessage, what: string): Refusal | undefined {
   if (headers[csrfHeader] !== '1')
-    return forbidden(`A request with a cookie needs the header \`${csrfHeader}: 1\`.`);
-  if (headers.origin === undefined)
-    return forbidden('A request with a cookie needs an Origin header.');
+    return forbidden(`${what} needs the header \`${csrfHeader}: 1\`.`);
+  if (headers.origin === undefined) return forbidden(`${what} needs an Origin header.`);
   return undefined;
 }
 

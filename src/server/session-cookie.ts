@@ -22,7 +22,7 @@ export function sessionOf(
   if (name === undefined)
     return { viewer: asked, cookie: new RequestError('FORBIDDEN', unsafeForCookies) };
   // Else another site could sign somebody in as somebody else.
-  const forgery = refuseForgery(request);
+  const forgery = refuseForgery(request, 'Signing in sets a cookie, so it');
   if (forgery !== undefined)
     return { viewer: asked, cookie: new RequestError('FORBIDDEN', forgery.message) };
   let viewer = asked;

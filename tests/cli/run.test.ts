@@ -6,7 +6,10 @@ import { openAccounts } from '../../src/auth/account-store.ts';
 import { ownUser } from '../../src/auth/bootstrap.ts';
 import { checkPassword } from '../../src/auth/passwords.ts';
 import type { Io } from '../../src/cli/command.ts';
+import type { Check } from '../../src/cli/doctor/check.ts';
+import { machineChecks } from '../../src/cli/doctor/machine.ts';
 import { run } from '../../src/cli/run.ts';
+import { readConfig } from '../../src/config.ts';
 import { openDatabase } from '../../src/database/open.ts';
 import { runningService, writeServiceRecord } from '../../src/server/service-record.ts';
 import { databaseKinds, openTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -306,4 +309,22 @@ it('checks the machine, and fails for what is not right with a remedy', async ()
   const text = await muxwarden({ MUXWARDEN_STATE_DIR: join(scratch.path, 'new') }, ['doctor']);
   expect(text.out).toMatch(/^ok +database: the embedded PostgreSQL runs here/m);
   await expect(readFile(join(scratch.path, 'new/lock'))).rejects.toThrow(/ENOENT/);
+});
+
+it.each([
+  [{}, undefined],
+  [{ MUXWARDEN_PUBLIC_URL: 'http://mux.example.org' }, undefined],
+  [{ MUXWARDEN_PUBLIC_URL: 'https://mux.example.org' }, /MUXWARDEN_TRUSTED_PROXIES/],
+  [
+    { MUXWARDEN_PUBLIC_URL: 'https://mux.example.org', MUXWARDEN_TRUSTED_PROXIES: '10.0.0.0/8' },
+    null,
+  ],
+  [{ MUXWARDEN_TRUSTED_PROXIES: 'proxy.example.org' }, /^Correct MUXWARDEN_TRUSTED_PROXIES/],
+] as const)('tells who may stand in front: %j', async (environment, remedy) => {
+  const checks: Check[] = [];
+  for await (const check of machineChecks(readConfig(environment), environment))
+    if (check.name === 'trusted proxies') checks.push(check);
+  expect(checks.map((check) => check.remedy)).toEqual(
+    remedy === undefined ? [] : [remedy && expect.stringMatching(remedy)],
+  );
 });

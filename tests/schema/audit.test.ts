@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExecutionResult, graphql, parse, subscribe } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Audit } from '../../src/audit/audit.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
+import type { AuditEvent } from '../../src/audit/record.ts';
 import { encodeId } from '../../src/resolvers/id.ts';
 import { schema } from '../../src/schema/index.ts';
 import { OutcomeUnknownError } from '../../src/tmux/errors.ts';
@@ -14,7 +16,7 @@ import {
   ScriptedFleet,
   viewer,
 } from '../support/acting.ts';
-import { keptLog } from '../support/audit.ts';
+import { entry, keptLog } from '../support/audit.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
 const restart = `mutation ($input: RestartTmuxServerInput!) {
@@ -118,6 +120,7 @@ describe('the audited mutations and the audit log through GraphQL', () => {
     for (const [filter, name] of [
       ['operationId: "x"', 'filter.operationId'],
       ['actorId: "x"', 'filter.actorId'],
+      ['memberId: "x"', 'filter.memberId'],
     ]) {
       const { errors } = await run(`{ auditEvents(filter: { ${filter} }) { nodes { id } } }`);
       expect(errors?.[0]?.message).toContain(`\`${name}\``);
@@ -134,6 +137,69 @@ describe('the audited mutations and the audit log through GraphQL', () => {
     expect((await run(query, { id }, bob)).data?.node).toBeNull();
     const rows = await run('{ auditEvents { nodes { id } } }', {}, bob);
     expect(rows.data?.auditEvents).toEqual({ nodes: [] });
+  });
+
+  describe('filter the log', () => {
+    const bob = member('ANALYST', 'bob');
+    const rows: AuditEvent[] = [];
+    beforeAll(async () => {
+      for (const [actorId, memberId] of [
+        [alice.id, bob.id],
+        [bob.id, bob.id],
+        [bob.id, alice.id],
+        [bob.id, null],
+      ]) {
+        rows.push(await audit.append(entry({ actorId, memberId })));
+        // Each in a millisecond of its own, the last one's over too.
+        await sleep(3);
+      }
+    });
+    const at = (index: number) => rows[index]?.at.toISOString() ?? expect.fail();
+    /** Which of the rows come, oldest first; none but them. */
+    const shown = async (filter: object, of = admin) => {
+      const query = `query ($filter: AuditEventFilter) {
+        auditEvents(first: 100, filter: $filter) { nodes { id } } }`;
+      const { data, errors } = await run(query, { filter }, of);
+      expect(errors).toBeUndefined();
+      const ids = nodesOf(data?.auditEvents).nodes.map(({ id }) => id);
+      return ids
+        .map((id) => rows.findIndex((row) => encodeId({ type: 'AuditEvent', id: row.id }) === id))
+        .reverse();
+    };
+    const idOf = ({ id }: { id: string }) => encodeId({ type: 'Member', id });
+
+    it('by the member that an act was on, and by who did it, each beside the other', async () => {
+      const from = at(0);
+      expect(await shown({ memberId: idOf(bob) })).toEqual([0, 1]);
+      expect(await shown({ memberId: idOf(alice), from })).toEqual([2]);
+      expect(await shown({ actorId: idOf(bob) })).toEqual([1, 2, 3]);
+      expect(await shown({ actorId: idOf(alice), from })).toEqual([0]);
+      expect(await shown({ actorId: idOf(bob), memberId: idOf(bob) })).toEqual([1]);
+      expect(await shown({ memberId: idOf(member('DEVELOPER', 'nobody')) })).toEqual([]);
+    });
+
+    it('by time: the moment of `from` is in it, that of `to` is not', async () => {
+      const later = (index: number) => new Date((rows[index]?.at.getTime() ?? 0) + 1).toISOString();
+      expect(await shown({ from: at(0) })).toEqual([0, 1, 2, 3]);
+      expect(await shown({ from: at(1) })).toEqual([1, 2, 3]);
+      expect(await shown({ from: later(1) })).toEqual([2, 3]);
+      expect(await shown({ from: at(0), to: at(2) })).toEqual([0, 1]);
+      expect(await shown({ from: at(0), to: later(2) })).toEqual([0, 1, 2]);
+      expect(await shown({ from: at(1), to: at(1) })).toEqual([]);
+      expect(await shown({ from: at(2), to: at(1) })).toEqual([]);
+      // The same moment, by another clock.
+      const twoHoursOn = new Date((rows[1]?.at.getTime() ?? 0) + 7_200_000).toISOString();
+      const abroad = twoHoursOn.replace('Z', '+02:00');
+      expect(await shown({ from: abroad })).toEqual([1, 2, 3]);
+    });
+
+    it('within what the viewer may see, never beyond', async () => {
+      expect(await shown({ actorId: idOf(bob) }, alice)).toEqual([2]);
+      expect(await shown({ memberId: idOf(bob) }, alice)).toEqual([0]);
+      expect(await shown({ memberId: idOf(alice), from: at(0) }, bob)).toEqual([2]);
+      const mallory = member('ANALYST', 'mallory');
+      expect(await shown({ memberId: idOf(bob) }, mallory)).toEqual([]);
+    });
   });
 
   it('tell of a row that was added, with the cursor to go on from', async () => {

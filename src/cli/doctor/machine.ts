@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { type Config, unknownSettings } from '../../config.ts';
+import { trustedProxies } from '../../server/origin.ts';
 import { parseVersionLine } from '../../tmux/tmux-version.ts';
 import { versionLimits } from '../../tmux/version-limits.ts';
 import { bad, type Check, good } from './check.ts';
@@ -18,6 +19,7 @@ export async function* machineChecks(
   yield unknown.length === 0
     ? good('settings', `${config.mode} mode; every MUXWARDEN_ name is known`)
     : bad('settings', `${unknown.join(', ')}: no such setting`, 'Correct the name, or unset it.');
+  yield* proxies(config);
   yield withLimits(
     await program('tmux', [config.tmuxBin, '-V'], 'tmux', 'Or set MUXWARDEN_TMUX_BIN.'),
   );
@@ -25,6 +27,30 @@ export async function* machineChecks(
   if (config.mode === 'system') {
     yield await program('sudo', ['sudo', '-V'], 'sudo', 'System mode reaches members by it.');
   }
+}
+
+/**
+ * We speak no TLS ourselves, so behind an https address stands somebody who does; unless that is
+ * known, all callers come from its one address, and share the tries of one place.
+ */
+function* proxies(config: Config): Iterable<Check> {
+  const name = 'trusted proxies';
+  const isBehindTls = config.publicUrl?.startsWith('https:') === true;
+  if (!isBehindTls && config.trustedProxies.length === 0) return;
+  try {
+    trustedProxies(config);
+  } catch (cause) {
+    const [said = '', ...rest] = cause instanceof Error ? cause.message.split(': ') : [];
+    yield bad(name, rest.join(': '), `Correct ${said}.`);
+    return;
+  }
+  yield config.trustedProxies.length > 0
+    ? good(name, config.trustedProxies.join(', '))
+    : bad(
+        name,
+        'MUXWARDEN_PUBLIC_URL is https, so a proxy stands in front, and none is trusted: everybody comes from its address',
+        'Set MUXWARDEN_TRUSTED_PROXIES to the addresses from which it connects.',
+      );
 }
 
 /** An old tmux is all right; what goes without on it is said. */
