@@ -16,6 +16,7 @@ import {
 } from 'drizzle-orm';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { alias } from 'drizzle-orm/pg-core';
+import type { Client } from 'pg';
 import { auditEvents } from '../database/tables.ts';
 import type { AuditFilter, AuditVisibility } from './audit.ts';
 import { storedColumns } from './journal-line.ts';
@@ -42,32 +43,34 @@ export async function insertRows(
 }
 
 /**
- * New rows, and their announcement, in one statement: one way there and back, and its own transaction.
+ * New rows in one statement, which the connection keeps prepared: one way there and back, and its own
+ * transaction.
  * @throws what PostgreSQL says, 23505 where one of them was there; then none was added
  */
-export async function addRows(
-  queries: Queries,
-  rows: readonly SealedRow[],
-  notice: { readonly channel: string; readonly payload: string },
-): Promise<void> {
-  await queries.execute(
-    sql`with added as (insert into audit_events ${records(rows)} returning sequence)
-        select count(*), pg_notify(${notice.channel}, ${notice.payload}) from added`,
-  );
+export async function addRows(client: Client, rows: readonly SealedRow[]): Promise<void> {
+  await client.query({
+    name: 'add audit rows',
+    text: 'insert into audit_events select * from jsonb_populate_recordset(null::audit_events, $1)',
+    values: [recordsText(rows)],
+  });
 }
 
 /** As one parameter, whatever their number: the statement is the same, and PostgreSQL reads the rest. */
-function records(rows: readonly SealedRow[]): SQL {
-  const columns = Object.entries(getColumns(auditEvents));
-  const objects = rows.map((row) => {
-    const values = { ...row, previous: `\\x${row.previous}`, hash: `\\x${row.hash}` };
-    return Object.fromEntries(
-      columns.map(([field, { name }]) => [name, values[field as keyof SealedRow]]),
-    );
-  });
-  const text = JSON.stringify(objects);
-  return sql`select * from jsonb_populate_recordset(null::audit_events, ${text}::jsonb)`;
+const records = (rows: readonly SealedRow[]): SQL =>
+  sql`select * from jsonb_populate_recordset(null::audit_events, ${recordsText(rows)}::jsonb)`;
+
+function recordsText(rows: readonly SealedRow[]): string {
+  return JSON.stringify(
+    rows.map((row) => {
+      const values = { ...row, previous: `\\x${row.previous}`, hash: `\\x${row.hash}` };
+      return Object.fromEntries(
+        columns.map(([field, { name }]) => [name, values[field as keyof SealedRow]]),
+      );
+    }),
+  );
 }
+
+const columns = Object.entries(getColumns(auditEvents));
 
 export async function lastRow(queries: Queries, chain: string): Promise<SealedRow | undefined> {
   const [row] = await queries

@@ -1,4 +1,3 @@
-import { sql } from 'drizzle-orm';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Client } from 'pg';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
@@ -10,6 +9,9 @@ import type { Unsaved } from './note.ts';
 
 /** The channel of the bell; the payload is the chain, and nobody relies on it. */
 export const auditChannel = 'muxwarden_audit';
+
+/** At most one NOTIFY in that time. */
+const announcementsMs = 20;
 
 const uniqueViolation = '23505';
 
@@ -30,6 +32,8 @@ export class TableWriter implements AsyncDisposable {
   readonly #clock: Clock;
   #client: Client | undefined;
   #closed = false;
+  #unannounced = false;
+  #cancelRest: (() => void) | undefined;
 
   constructor(database: Database, chain: string, withinMs: number, clock: Clock = systemClock) {
     this.#database = database;
@@ -68,7 +72,9 @@ export class TableWriter implements AsyncDisposable {
       late.reject(new Error(`the database did not answer within ${this.#withinMs} ms`));
     });
     try {
-      return await Promise.race([attempt, late.promise]);
+      const taken = await Promise.race([attempt, late.promise]);
+      this.#announce();
+      return taken;
     } catch (error) {
       cut.abort();
       this.#drop();
@@ -83,26 +89,44 @@ export class TableWriter implements AsyncDisposable {
   async [Symbol.asyncDispose]() {
     this.#closed = true;
     this.#drop();
+    this.#cancelRest?.();
+  }
+
+  /**
+   * Tells other instances, outside the transaction that nobody should wait longer for, and once for all
+   * rows of a while. What is lost with a connection costs nothing: they look by themselves as well.
+   */
+  #announce(): void {
+    this.#unannounced = this.#cancelRest !== undefined;
+    if (this.#unannounced || this.#closed) return;
+    this.#cancelRest = this.#clock.after(announcementsMs, () => {
+      this.#cancelRest = undefined;
+      if (this.#unannounced) this.#announce();
+    });
+    const announced = this.#database.pool.query('select pg_notify($1, $2)', [
+      auditChannel,
+      this.#chain,
+    ]);
+    announced.catch(() => {});
   }
 
   async #attempt(
     group: readonly Unsaved[],
     cut: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
-    const queries = drizzle({ client: await this.#connection(cut) });
+    const client = await this.#connection(cut);
     if (group.every(({ claim, answer }) => claim === undefined && answer === undefined)) {
-      const notice = { channel: auditChannel, payload: this.#chain };
       const rows = group.map(({ row }) => row);
-      const isNew = await addRows(queries, rows, notice).then(
+      const isNew = await addRows(client, rows).then(
         () => true,
         (error: unknown) => {
-          if (codeOf(error instanceof Error ? error.cause : error) !== uniqueViolation) throw error;
+          if (codeOf(error) !== uniqueViolation) throw error;
           return false;
         },
       );
       if (isNew) return new Map();
     }
-    return await queries.transaction(async (transaction) => {
+    return await drizzle({ client }).transaction(async (transaction) => {
       await this.#insert(transaction, group);
       const taken = new Map<string, string>();
       for (const { row, claim, claimedAt, answer } of group) {
@@ -115,7 +139,6 @@ export class TableWriter implements AsyncDisposable {
         if (answer === null) await releaseClaim(transaction, row.intentId);
         else await storeAnswer(transaction, row.intentId, answer);
       }
-      await transaction.execute(sql`select pg_notify(${auditChannel}, ${this.#chain})`);
       return taken;
     });
   }

@@ -15,7 +15,7 @@ import type { TableWriter } from './table-writer.ts';
  * The one writer of this instance's chain: numbers the rows, seals them, puts them into the journal
  * and then into the table, each time all that have gathered meanwhile. Two loops, one for each place:
  *
- *   waiting -> (one write, one fdatasync) -> unsaved -> (one transaction) -> stored
+ *   waiting -> (one write, synced) -> unsaved -> (one transaction) -> stored
  *
  * Always: the numbers have no gap; the journal is at least as long as the table; a row that is in
  * the journal reaches the table sooner or later, also when its caller has long been told that it
