@@ -56,7 +56,8 @@ export async function makeAccounts<Name extends string>(
 /** Ends the lab's processes and removes all that it made; also when it was made in part. */
 export async function removeLab(id: string): Promise<void> {
   const users = (await accounts()).filter(({ name }) => name.startsWith(`mwl${id}-`));
-  const uids = new Set(users.map(({ uid }) => uid));
+  // Whatever a test has made of an account: nobody but its own uid is ended with it.
+  const uids = new Set(users.map(({ uid }) => uid).filter((uid) => uid >= 1000));
   await rm(sudoersOf(id), { force: true });
   await killWhere(
     ({ uid, command }) =>
