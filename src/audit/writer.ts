@@ -9,6 +9,7 @@ import { claimOf, withClaim, withoutClaim } from './kept-claim.ts';
 import type { Note } from './note.ts';
 import type { AuditEntry } from './record.ts';
 import { type SealedRow, storable } from './row.ts';
+import { TableQueue } from './table-queue.ts';
 import type { TableWriter } from './table-writer.ts';
 
 /**
@@ -42,20 +43,15 @@ export class ChainWriter {
   readonly #chain: string;
   readonly #keys: ChainKeys;
   readonly #journal: Journal;
-  readonly #table: TableWriter;
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #withinMs: number;
   readonly #bootId: string;
   readonly #stored: (rows: readonly SealedRow[]) => void;
   readonly #waiting: Pending[] = [];
-  readonly #unsaved: (Pending & { row: SealedRow })[] = [];
-  readonly #recovered = new Set<() => void>();
+  readonly #unsaved: TableQueue<Pending & { row: SealedRow }>;
   #head: Head;
   #journaling: Promise<void> | undefined;
-  #storing: Promise<void> | undefined;
-  /** Why the table could not be written the last time. */
-  #failing: Error | undefined;
   #refusing: Error | undefined;
   #closed = false;
 
@@ -75,13 +71,18 @@ export class ChainWriter {
     this.#chain = parts.chain;
     this.#keys = parts.keys;
     this.#journal = parts.journal;
-    this.#table = parts.table;
     this.#log = parts.log;
     this.#head = parts.head;
     this.#bootId = parts.bootId;
     this.#withinMs = parts.withinMs;
     this.#clock = parts.clock ?? systemClock;
     this.#stored = parts.stored;
+    this.#unsaved = new TableQueue({
+      table: parts.table,
+      log: parts.log,
+      clock: this.#clock,
+      stored: (group, taken) => this.#settle(group, taken),
+    });
   }
 
   /** The last row that is in the journal. */
@@ -91,7 +92,7 @@ export class ChainWriter {
 
   /** Why no act can be put on record now, or undefined. */
   get unavailable(): Error | undefined {
-    return this.#refusing ?? this.#journal.stopped ?? this.#failing;
+    return this.#refusing ?? this.#journal.stopped ?? this.#unsaved.failing;
   }
 
   /** Whether everything that was taken is in both places. */
@@ -112,10 +113,10 @@ export class ChainWriter {
   async catchUp(rows: readonly SealedRow[]): Promise<void> {
     const last = Promise.withResolvers<void>();
     const cancel = this.#clock.after(this.#withinMs, () => last.resolve());
-    for (const row of rows) {
+    const unsaved = rows.map((row) => {
       const settle = () => (row === rows.at(-1) ? last.resolve() : undefined);
       const nothingDone = row.intentId !== null && row.code === 'EAUDIT';
-      this.#unsaved.push({
+      return {
         entry: row,
         row,
         claim: claimOf(row, this.#keys),
@@ -124,9 +125,9 @@ export class ChainWriter {
         // Whether it was begun is not known here, so it is not ours to say that it was not.
         abandoned: true,
         settle,
-      });
-    }
-    this.#store();
+      };
+    });
+    this.#unsaved.push(unsaved);
     await last.promise;
     cancel();
   }
@@ -140,7 +141,7 @@ export class ChainWriter {
     const deadline = this.#clock.monotonic() + this.#withinMs;
     const isOutcomeOfAct = entry.intentId !== null;
     // A database that is known to be away would leave an intent in the journal alone: wait first.
-    if (entry.phase === 'INTENT' && this.#failing) await this.#recovery(deadline);
+    if (entry.phase === 'INTENT' && this.#unsaved.failing) await this.#unsaved.recovery(deadline);
     this.#check(entry.phase === 'INTENT');
     if (!isOutcomeOfAct && this.#unsaved.length + this.#waiting.length >= mostUnsaved)
       throw unavailable(new Error('too many rows wait for the database'));
@@ -177,16 +178,14 @@ export class ChainWriter {
         'audit rows are in the journal only; the next start puts them into the table',
       );
     this.#refusing ??= new Error('the service is stopping');
-    this.#wake();
-    await this.#table[Symbol.asyncDispose]();
-    await this.#storing;
+    await this.#unsaved.close();
   }
 
   #check(isIntent: boolean): void {
     const reason =
       this.#refusing ??
       this.#journal.stopped ??
-      (isIntent ? this.#failing : undefined) ??
+      (isIntent ? this.#unsaved.failing : undefined) ??
       (this.#closed && isIntent ? new Error('the service is stopping') : undefined);
     if (reason) throw unavailable(reason);
   }
@@ -271,11 +270,24 @@ export class ChainWriter {
       last,
     );
     this.#head = head;
-    for (const { pending, row } of sealed) {
-      this.#unsaved.push(Object.assign(pending, { row }));
-      if (pending.abandoned) this.#closeAbandoned(row);
+    this.#unsaved.push(sealed.map(({ pending, row }) => Object.assign(pending, { row })));
+    for (const { pending, row } of sealed) if (pending.abandoned) this.#closeAbandoned(row);
+  }
+
+  /** Tells the callers, now that the rows are in both places. */
+  #settle(
+    group: readonly (Pending & { row: SealedRow })[],
+    taken: ReadonlyMap<string, string>,
+  ): void {
+    this.#stored(group.map(({ row }) => row));
+    for (const pending of group) {
+      const holder = taken.get(pending.row.id);
+      if (holder === undefined) pending.settle(pending.row);
+      else {
+        pending.settle(new StillRunningError(holder));
+        if (!pending.abandoned) this.#closeAbandoned(pending.row);
+      }
     }
-    this.#store();
   }
 
   #seal(entry: AuditEntry, head: Head): ReturnType<typeof sealWithLine> {
@@ -290,66 +302,6 @@ export class ChainWriter {
       keyId: this.#keys.current,
       previous: head.hash,
     });
-  }
-
-  #store(): void {
-    if (this.#unsaved.length === 0) return;
-    this.#storing ??= this.#storeLoop().finally(() => {
-      this.#storing = undefined;
-    });
-  }
-
-  async #storeLoop(): Promise<void> {
-    for (let attempt = 0; this.#unsaved.length > 0; ) {
-      const group = this.#unsaved.slice(0, groupSize);
-      const began = this.#clock.monotonic();
-      try {
-        const taken = await this.#table.store(group);
-        attempt = 0;
-        this.#unsaved.splice(0, group.length);
-        if (this.#failing) this.#log.info({}, 'audit rows reach the database again');
-        this.#failing = undefined;
-        this.#wake();
-        this.#stored(group.map(({ row }) => row));
-        for (const pending of group) {
-          const holder = taken.get(pending.row.id);
-          if (holder === undefined) pending.settle(pending.row);
-          else {
-            pending.settle(new StillRunningError(holder));
-            if (!pending.abandoned) this.#closeAbandoned(pending.row);
-          }
-        }
-      } catch (error) {
-        if (this.#refusing && this.#closed) return;
-        const failure = error instanceof Error ? error : new Error(String(error));
-        if (!this.#failing)
-          this.#log.error(
-            { err: failure },
-            'audit rows do not reach the database; acts are refused',
-          );
-        // The first quick failure may be a connection that was cut while idle: once more, at once.
-        if (attempt > 0 || this.#clock.monotonic() - began > 500) this.#failing = failure;
-        await sleep(attempt === 0 ? 0 : Math.min(100 * 2 ** (attempt - 1), 2_000), this.#clock);
-        attempt++;
-      }
-    }
-  }
-
-  /** Resolves when the table can be written again or the deadline has come. */
-  async #recovery(deadline: number): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const wake = () => {
-        this.#recovered.delete(wake);
-        cancel();
-        resolve();
-      };
-      const cancel = this.#clock.after(deadline - this.#clock.monotonic(), wake);
-      this.#recovered.add(wake);
-    });
-  }
-
-  #wake(): void {
-    for (const wake of [...this.#recovered]) wake();
   }
 }
 
