@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../src/concurrency/clock.ts';
 import { readConfig } from '../src/config.ts';
 import { AnswerBytes } from '../src/tmux/helper/answer.ts';
+import { Edition } from '../src/tmux/listing/edition.ts';
 import { Listing } from '../src/tmux/listing/listing.ts';
 import { parseSnapshot } from '../src/tmux/listing/rows.ts';
 import { parseSessionRows } from '../src/tmux/listing/session-rows.ts';
@@ -38,6 +39,7 @@ export const largeListing: Benchmark = {
         start: 'start',
         installedVersion: () => '3.5a',
         ownClientPids: () => new Set(),
+        edition: new Edition(),
         changed: () => {},
       });
       const release = listing.watch();

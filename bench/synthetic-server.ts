@@ -33,6 +33,13 @@ class ChangingFleet extends SyntheticFleet {
     return this.#turns.get(memberId)?.[this.#turnOf(memberId) % 2];
   }
 
+  // Their turns begin evenly spread over the interval.
+  override edition(): number {
+    return how === 'interval'
+      ? Math.floor((performance.now() * members) / intervalMs)
+      : this.#requests;
+  }
+
   // One request reads the first member first, and all members at one turn.
   override read(memberId: string): Promise<MemberListing | undefined> {
     if (memberId === this.#first) this.#requests += 1;

@@ -1,4 +1,5 @@
-import type { IncomingMessage } from 'node:http';
+import { IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The body is longer than is read: it was not read to its end. */
 export class BodyTooLargeError extends Error {
@@ -8,6 +9,8 @@ export class BodyTooLargeError extends Error {
 /** What is discarded of a body too large, so that its sender comes to read why. */
 const discardedBytes = 1_048_576;
 const discardedMs = 1_000;
+/** A body that is announced with no more is kept as it comes; any other is a stream. */
+const smallBytes = 65_536;
 
 /** How long the body is said to be; 0 where nothing is said. */
 export function announced({ headers }: IncomingMessage): number {
@@ -15,28 +18,79 @@ export function announced({ headers }: IncomingMessage): number {
 }
 
 /**
+ * A request whose body, when it is small, is taken piece by piece from the parser. A stream between,
+ * with its listeners and its turns of the event loop, would cost more than all the rest of an answer
+ * that is given again.
+ */
+export class PostedRequest extends IncomingMessage {
+  readonly #pieces: Buffer[] = [];
+  #isSmall: boolean | undefined;
+  #asked: PromiseWithResolvers<Buffer> | undefined;
+
+  get isSmall(): boolean {
+    this.#isSmall ??= Number(this.headers['content-length']) <= smallBytes;
+    return this.#isSmall;
+  }
+
+  /** What the parser calls with each piece, and with null at the end, when `complete` is set. */
+  override push(piece: Buffer | null): boolean {
+    if (!this.isSmall) return super.push(piece);
+    if (piece === null) {
+      this.#asked?.resolve(this.#whole());
+      return super.push(null);
+    }
+    this.#pieces.push(piece);
+    return true;
+  }
+
+  /** The body of one that is small; at once where it is there. */
+  smallBody(): Buffer | Promise<Buffer> {
+    if (this.complete) return this.#whole();
+    if (this.destroyed) throw brokenOff();
+    this.#asked ??= Promise.withResolvers();
+    return this.#asked.promise;
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    if (!this.complete) this.#asked?.reject(brokenOff());
+    super._destroy(error, done);
+  }
+
+  #whole(): Buffer {
+    const [first] = this.#pieces;
+    return first !== undefined && this.#pieces.length === 1 ? first : Buffer.concat(this.#pieces);
+  }
+}
+
+/**
  * The whole body, of `most` bytes at most.
  * @throws BodyTooLargeError when it is longer and what follows is discarded, up to a bound: closing
  * on bytes that nobody has read would reset the connection, and the answer with it
  */
-export function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
+export async function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
+  // Its sender waits to be told to send it.
+  if (request.headers.expect !== undefined && announced(request) > most) throw tooLarge(most);
+  if (!(request instanceof PostedRequest && request.isSmall))
+    return await readStream(request, most);
+  if (announced(request) <= most) return await request.smallBody();
+  await Promise.race([request.smallBody(), sleep(discardedMs, undefined, { ref: false })]);
+  throw tooLarge(most);
+}
+
+function readStream(request: IncomingMessage, most: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const tooLarge = () => reject(new BodyTooLargeError(`The body has more than ${most} bytes.`));
-    const isAnnounced = announced(request) > most;
-    // Its sender waits to be told to send it.
-    if (isAnnounced && request.headers.expect !== undefined) return tooLarge();
     let pieces: Buffer[] = [];
     let length = 0;
     let enough: NodeJS.Timeout | undefined;
     const stop = () => {
       request.pause();
-      tooLarge();
+      reject(tooLarge(most));
     };
     const discard = () => {
       pieces = [];
       enough ??= setTimeout(stop, discardedMs);
     };
-    if (isAnnounced) discard();
+    if (announced(request) > most) discard();
     request.on('data', (piece: Buffer) => {
       length += piece.length;
       if (length > most) discard();
@@ -44,13 +98,21 @@ export function readBody(request: IncomingMessage, most: number): Promise<Buffer
       else if (length > most + discardedBytes) stop();
     });
     request.on('end', () => {
-      if (enough !== undefined) return tooLarge();
-      resolve(pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces));
+      if (enough !== undefined) return reject(tooLarge(most));
+      resolve(Buffer.concat(pieces));
     });
     request.on('error', reject);
     request.on('close', () => {
       clearTimeout(enough);
-      if (!request.complete) reject(new Error('the request was broken off'));
+      if (!request.complete) reject(brokenOff());
     });
   });
+}
+
+function tooLarge(most: number): BodyTooLargeError {
+  return new BodyTooLargeError(`The body has more than ${most} bytes.`);
+}
+
+function brokenOff(): Error {
+  return new Error('the request was broken off');
 }

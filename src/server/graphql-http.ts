@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import type { Viewer } from '../auth/viewer.ts';
 import { escapeText } from '../escape.ts';
@@ -23,7 +23,7 @@ import { authorityOf, type KeptAnswer } from './kept-answers.ts';
 import { PartedAnswer } from './parted-answer.ts';
 import { Look, Reads } from './reads.ts';
 import { type Arrival, requestContext } from './request-context.ts';
-import { head, send } from './respond.ts';
+import { head, readyAnswer, send, sendReady } from './respond.ts';
 import { sessionOf } from './session-cookie.ts';
 import { streamBody } from './stream-body.ts';
 
@@ -39,13 +39,8 @@ export async function answerGraphQL(
 ): Promise<void> {
   const requestId = randomUUID();
   const { method, headers } = request;
-  const answer: OutgoingHttpHeaders = { 'x-request-id': requestId };
-  const refuse = (
-    status: number,
-    code: RequestErrorCode,
-    message: string,
-    more: OutgoingHttpHeaders = {},
-  ) => {
+  const answer: Headers = { 'x-request-id': requestId };
+  const refuse = (status: number, code: RequestErrorCode, message: string, more: Headers = {}) => {
     // Not read to its end, so the connection can't be used for another request.
     if (!request.complete) answer.connection = 'close';
     send(response, status, refusalBody(code, message, requestId), {
@@ -99,10 +94,11 @@ export async function answerGraphQL(
   try {
     const accept = request.headers.accept ?? '*/*';
     const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
+    const known = door.kept.atOnce(key, door.parts.fleet);
+    if (known !== undefined) return sendReady(response, known, answer);
     const look = new Look(door.parts.fleet);
-    const kept = door.kept.atOnce(key, door.parts.fleet) ?? (await door.kept.get(key, look));
-    if (kept !== undefined)
-      return send(response, 200, kept.body, { 'content-type': kept.contentType, ...answer });
+    const kept = await door.kept.get(key, look);
+    if (kept !== undefined) return sendReady(response, kept, answer);
     const asked = requestOf(body, door.documents);
     if (typeof asked === 'string') return refuse(400, 'BAD_USER_INPUT', asked);
     const refusal = door.documents.refuse(viewer, asked.query);
@@ -115,6 +111,9 @@ export async function answerGraphQL(
     else refuse(500, 'INTERNAL_SERVER_ERROR', message);
   }
 }
+
+/** Names and values of headers. */
+type Headers = Record<string, string>;
 
 /** An operation of which no answer is kept. */
 interface Asked {
@@ -132,7 +131,7 @@ async function run(
   door: Door,
   { request, response, viewer, body, accept, key, look }: Asked,
   requestId: string,
-  answer: OutgoingHttpHeaders,
+  answer: Headers,
 ): Promise<void> {
   const gone = new AbortController();
   response.once('close', () => {
@@ -154,7 +153,7 @@ async function run(
   const again = await madeInParts(door, key, arrival, look);
   if (again !== undefined) {
     door.kept.keep(key, again);
-    return send(response, 200, again.body, { 'content-type': again.contentType, ...answer });
+    return sendReady(response, again, answer);
   }
   const reads = new Reads(door.parts);
   const operation = requestContext(reads.through(door.parts), arrival);
@@ -168,7 +167,7 @@ async function run(
     return await streamBody(response, result, { 'content-type': contentType, ...answer });
   const bytes = Buffer.from(await result.text());
   if (result.status === 200 && reads.canBeKept) {
-    door.kept.keep(key, { contentType, body: bytes, reads });
+    door.kept.keep(key, { ...readyAnswer(contentType, bytes), reads });
     if (door.parted.get(key) === undefined)
       door.parted.set(key, PartedAnswer.of(body, contentType) ?? null);
   }
@@ -199,10 +198,10 @@ async function madeInParts(
     (each) => requestContext(each.through(parts, look), arrival),
     () => new Reads(parts),
   );
-  return made && { contentType: plan.contentType, body: made, reads };
+  return made && { ...readyAnswer(plan.contentType, made), reads };
 }
 
-function preflight(response: ServerResponse, answer: OutgoingHttpHeaders): void {
+function preflight(response: ServerResponse, answer: Headers): void {
   const allowed = answer['access-control-allow-origin'] !== undefined;
   head(response, 204, {
     ...answer,
@@ -235,6 +234,7 @@ const requestBody = jsonText.pipe(
 );
 
 function isJson(contentType: string | undefined): boolean {
+  if (contentType === 'application/json') return true;
   const [type, ...parameters] = (contentType ?? '').toLowerCase().split(';');
   return (
     type?.trim() === 'application/json' &&

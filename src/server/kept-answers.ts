@@ -1,10 +1,10 @@
+import { createHash } from 'node:crypto';
 import type { Viewer } from '../auth/viewer.ts';
 import type { Fleet } from '../tmux/model.ts';
 import type { Look, Reads } from './reads.ts';
+import type { ReadyAnswer } from './respond.ts';
 
-export interface KeptAnswer {
-  readonly contentType: string;
-  readonly body: Buffer;
+export interface KeptAnswer extends ReadyAnswer {
   readonly reads: Reads;
   /** When everything was last read for it, so that what is old was asked for again; monotonic. */
   readAt?: number;
@@ -38,7 +38,7 @@ export class KeptAnswers {
   }
 
   /** The answer, when everything was read for it a moment ago and is still known as it was. */
-  atOnce(key: string, fleet: Pick<Fleet, 'peek'>): KeptAnswer | undefined {
+  atOnce(key: string, fleet: Pick<Fleet, 'peek' | 'edition'>): KeptAnswer | undefined {
     const answer = this.#answers.get(key);
     if (answer?.readAt === undefined || performance.now() - answer.readAt > readEveryMs)
       return undefined;
@@ -78,12 +78,12 @@ export class KeptAnswers {
 
 const authorities = new WeakMap<Viewer, string>();
 
-/** Everything about a viewer that an answer may depend on. */
+/** Everything about a viewer that an answer may depend on, as a digest: no two have the same. */
 export function authorityOf(viewer: Viewer): string {
   let authority = authorities.get(viewer);
   if (authority === undefined) {
     const { member, scopes, memberIds, via, credentialId, madeByAdmin, expiresAt } = viewer;
-    authority = JSON.stringify([
+    const all = JSON.stringify([
       { ...member },
       [...scopes],
       memberIds === null ? null : [...memberIds],
@@ -92,6 +92,7 @@ export function authorityOf(viewer: Viewer): string {
       madeByAdmin,
       expiresAt,
     ]);
+    authority = createHash('sha256').update(all).digest('base64');
     authorities.set(viewer, authority);
   }
   return authority;

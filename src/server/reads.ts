@@ -13,8 +13,8 @@ import type { Parts } from './request-context.ts';
 export class Reads {
   readonly #accounts: Accounts;
   readonly #listings = new Map<string, MemberListing | undefined>();
-  /** The same for a loop that every answer given again runs through. */
-  #inOrder: { ids: readonly string[]; seen: readonly (MemberListing | undefined)[] } | undefined;
+  /** The edition of the fleet at which all of them were seen to be the same. */
+  #edition: number | undefined;
   #members: readonly Member[] | undefined;
   #apiKeys: readonly ApiKey[] | undefined;
   #spoilt = false;
@@ -46,12 +46,12 @@ export class Reads {
   }
 
   /** What is known now, asking nobody, is still all of it. */
-  isStillKnown(fleet: Pick<Fleet, 'peek'>): boolean {
+  isStillKnown(fleet: Pick<Fleet, 'peek' | 'edition'>): boolean {
     if (!this.#areAccountsUnchanged()) return false;
-    this.#inOrder ??= { ids: [...this.#listings.keys()], seen: [...this.#listings.values()] };
-    const { ids, seen } = this.#inOrder;
-    for (let index = 0; index < ids.length; index += 1)
-      if (fleet.peek(ids[index] as string) !== seen[index]) return false;
+    const edition = fleet.edition();
+    if (edition === this.#edition) return true;
+    for (const [memberId, seen] of this.#listings) if (fleet.peek(memberId) !== seen) return false;
+    this.#edition = edition;
     return true;
   }
 
@@ -107,7 +107,7 @@ export class Reads {
   #note(memberId: string, listing: MemberListing | undefined): MemberListing | undefined {
     if (this.#listings.has(memberId) && this.#listings.get(memberId) !== listing) this.spoil();
     this.#listings.set(memberId, listing);
-    this.#inOrder = undefined;
+    this.#edition = undefined;
     return listing;
   }
 
@@ -127,6 +127,7 @@ export class Reads {
       };
     return {
       peek: (memberId) => this.#note(memberId, fleet.peek(memberId)),
+      edition: elsewhere(() => fleet.edition()),
       read: async (memberId) => this.#note(memberId, await look.read(memberId)),
       refresh: elsewhere((memberId) => fleet.refresh(memberId)),
       setAccounts: elsewhere((accounts) => fleet.setAccounts(accounts)),

@@ -11,13 +11,14 @@ const always = {
 /** Pages bring their own policy; an answer of data may load nothing at all. */
 const nothing = "default-src 'none'; frame-ancestors 'none'";
 
+const ofData = {
+  'content-security-policy': nothing,
+  'cache-control': 'no-store',
+  ...always,
+} as const;
+
 export function head(response: ServerResponse, status: number, headers: OutgoingHttpHeaders): void {
-  response.writeHead(status, {
-    'content-security-policy': nothing,
-    'cache-control': 'no-store',
-    ...always,
-    ...headers,
-  });
+  response.writeHead(status, { ...ofData, ...headers });
 }
 
 export function send(
@@ -29,6 +30,32 @@ export function send(
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   head(response, status, { 'content-length': String(bytes.length), ...headers });
   response.end(response.req.method === 'HEAD' ? undefined : bytes);
+}
+
+/** What is sent again and again: the bytes, and names and values of its head in turn. */
+export interface ReadyAnswer {
+  readonly head: readonly string[];
+  readonly body: Buffer;
+}
+
+export function readyAnswer(contentType: string, body: Buffer): ReadyAnswer {
+  const length = { 'content-length': String(body.length) };
+  return { head: inTurn({ ...ofData, ...length, 'content-type': contentType }), body };
+}
+
+export function sendReady(
+  response: ServerResponse,
+  { head, body }: ReadyAnswer,
+  headers: Readonly<Record<string, string>>,
+): void {
+  response.writeHead(200, [...head, ...inTurn(headers)]);
+  response.end(body);
+}
+
+function inTurn(headers: Readonly<Record<string, string>>): string[] {
+  const turns: string[] = [];
+  for (const name in headers) turns.push(name, headers[name] ?? '');
+  return turns;
 }
 
 export function sendJson(

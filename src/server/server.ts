@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Logger } from '../log.ts';
-import { announced } from './body.ts';
+import { announced, PostedRequest } from './body.ts';
 import { type Authenticator, cookieName } from './credential.ts';
 import { openDocuments } from './documents.ts';
 import { type Door, refuseOrigin } from './door.ts';
@@ -47,6 +47,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     keepAliveTimeout: 65_000,
     maxHeaderSize: 16_384,
+    IncomingMessage: PostedRequest,
   });
   const port = await listen(server, config.host, config.port);
   const where = origins(config, port);
@@ -69,16 +70,20 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     subscriptions: () => subscriptions.total,
     sockets: () => sockets.size,
   });
-  const running = new Set<ServerResponse>();
+  let running = 0;
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request);
-    running.add(response);
-    response.once('close', () => {
-      running.delete(response);
-      if (response.writableFinished)
-        figures.answered(routeOf(path) ?? 'other', response.statusCode);
+    const route = routeOf(path);
+    running += 1;
+    response.on('close', () => {
+      running -= 1;
+      if (response.writableFinished) figures.answered(route ?? 'other', response.statusCode);
     });
-    answer(door, options.readiness, figures, request, response, path).catch((err) => {
+    const answered =
+      route === '/graphql'
+        ? answerGraphQL(door, request, response)
+        : answer(door, options.readiness, figures, request, response, path);
+    answered.catch((err) => {
       logger.error({ err }, 'a request failed');
       response.destroy();
     });
@@ -100,7 +105,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
       drain.abort();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const end = performance.now() + graceMs;
-      while ((running.size > 0 || subscriptions.total > 0) && performance.now() < end) {
+      while ((running > 0 || subscriptions.total > 0) && performance.now() < end) {
         server.closeIdleConnections();
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
@@ -150,8 +155,6 @@ async function answer(
 ): Promise<void> {
   const route = routeOf(path);
   switch (route) {
-    case '/graphql':
-      return await answerGraphQL(door, request, response);
     case '/graphiql':
       return await answerGraphiQL(door, path, request, response);
     case '/sign-in':
@@ -181,7 +184,8 @@ function routeOf(path: string): string | undefined {
 
 const routes = new Set(['/', '/graphql', '/graphiql', '/sign-in', '/health', '/ready', '/metrics']);
 
-function pathOf({ url }: IncomingMessage): string {
-  const path = (url ?? '/').split('?', 1)[0] ?? '/';
+function pathOf({ url = '/' }: IncomingMessage): string {
+  if (routes.has(url)) return url;
+  const path = url.split('?', 1)[0] ?? '/';
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { NewSession } from '../auth/sessions.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import type { SessionCookie } from '../resolvers/context.ts';
@@ -17,7 +17,7 @@ export function sessionOf(
   { cookie: name }: Door,
   request: IncomingMessage,
   asked: Viewer,
-  answer: OutgoingHttpHeaders,
+  answer: Record<string, string>,
 ): RequestSession {
   if (name === undefined)
     return { viewer: asked, cookie: new RequestError('FORBIDDEN', unsafeForCookies) };

@@ -1,5 +1,6 @@
 import type { Clock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
+import type { Edition } from './listing/edition.ts';
 import { Listing } from './listing/listing.ts';
 import { findServer, locatePane, targetOf, targetProcessOf } from './locate.ts';
 import type { MemberHelper, ServerTarget } from './member-helper.ts';
@@ -21,6 +22,7 @@ export interface Surroundings {
   /** Differs in each life of this service. */
   readonly start: string;
   readonly installedTmux: () => InstalledTmux | undefined;
+  readonly edition: Edition;
   readonly changed: (memberId: string) => void;
   readonly streams: (tmux: MemberTmux) => PaneStreams;
 }
@@ -37,7 +39,7 @@ export class TmuxAdapter implements MemberTmux, AsyncDisposable {
   readonly #surroundings: Surroundings;
 
   constructor(memberId: string, helper: MemberHelper, surroundings: Surroundings) {
-    const { config, clock, start, changed } = surroundings;
+    const { config, clock, start, edition, changed } = surroundings;
     this.memberId = memberId;
     this.helper = helper;
     this.config = config;
@@ -51,6 +53,7 @@ export class TmuxAdapter implements MemberTmux, AsyncDisposable {
       start,
       installedVersion: () => surroundings.installedTmux()?.version ?? null,
       ownClientPids: () => this.ownClientPids(),
+      edition,
       changed: () => changed(memberId),
     });
     this.streams = surroundings.streams(this);

@@ -10,6 +10,7 @@ import { Processes } from './helper/process.ts';
 import { directReach, sudoReach } from './helper/reach.ts';
 import { RefusingHelper } from './helper/refusing-helper.ts';
 import { TmuxOnMachine } from './installed-tmux.ts';
+import { Edition } from './listing/edition.ts';
 import { Followers } from './listing/follow.ts';
 import type { MemberHelper } from './member-helper.ts';
 import type { MemberTmux, PaneStreams } from './member-tmux.ts';
@@ -75,6 +76,7 @@ export class LocalFleet implements Fleet {
   readonly #processes: Processes;
   readonly #tmux: TmuxOnMachine;
   readonly #followers: Followers;
+  readonly #edition = new Edition();
   readonly #start = randomBytes(6).toString('hex');
   readonly #ownUser = userInfo();
   readonly #entries = new Map<string, Entry>();
@@ -120,12 +122,22 @@ export class LocalFleet implements Fleet {
     for (const [memberId, osUser] of wanted) {
       if (!this.#entries.has(memberId)) this.#entries.set(memberId, this.#enter(memberId, osUser));
     }
+    this.#edition.turn();
     this.#followers.membersChanged();
   }
 
   peek(memberId: string): MemberListing | undefined {
     const entry = this.#entries.get(memberId);
     return entry?.adapter?.peek() ?? entry?.empty;
+  }
+
+  edition(): number {
+    return this.#edition.at(this.#clock.monotonic(), () => {
+      for (const { adapter } of this.#entries.values()) {
+        adapter?.peek();
+        adapter?.listing.tellEdition();
+      }
+    });
   }
 
   async read(memberId: string): Promise<MemberListing | undefined> {
@@ -215,6 +227,7 @@ export class LocalFleet implements Fleet {
     this.#closed.abort();
     for (const entry of this.#entries.values()) this.#leave(entry);
     this.#entries.clear();
+    this.#edition.turn();
     await Promise.all(this.#leaving);
   }
 
@@ -246,6 +259,7 @@ export class LocalFleet implements Fleet {
       clock: this.#clock,
       start,
       installedTmux: () => this.#tmux.peek(),
+      edition: this.#edition,
       changed: (id) => this.#followers.changed(id),
       streams: this.#streams,
     };

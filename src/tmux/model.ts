@@ -398,6 +398,8 @@ export interface Fleet extends AsyncDisposable {
   setAccounts(accounts: readonly Account[]): void;
   /** What is known now; asks nobody. Undefined for a member that the fleet does not know. */
   peek(memberId: string): MemberListing | undefined;
+  /** Another number whenever `peek` may give another listing, of anybody, than before; asks nobody. */
+  edition(): number;
   /** What is known, asking behind the answer when it is old; waits (2 s at most) only when cold. */
   read(memberId: string): Promise<MemberListing | undefined>;
   /** Asks now, past any back-off, and answers within its bound of 3 s. */

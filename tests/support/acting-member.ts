@@ -5,6 +5,7 @@ import { TmuxAdapter } from '../../src/tmux/adapter.ts';
 import { ProcessHelper } from '../../src/tmux/helper/helper.ts';
 import { Processes } from '../../src/tmux/helper/process.ts';
 import { directReach } from '../../src/tmux/helper/reach.ts';
+import { Edition } from '../../src/tmux/listing/edition.ts';
 import type { PaneStreams } from '../../src/tmux/member-tmux.ts';
 import type { PaneRef, RestartServerRequest, ServerView } from '../../src/tmux/model.ts';
 import { tmuxBinary, type Version } from './tmux-server.ts';
@@ -55,6 +56,7 @@ export function actingMember({
       clock: systemClock,
       start: 'test',
       installedTmux: () => installed,
+      edition: new Edition(),
       changed: () => {},
       streams: () => nobodyWatches,
     },

@@ -124,6 +124,9 @@ export class ScriptedFleet implements Fleet {
     return this.now;
   }
   setAccounts(): void {}
+  edition() {
+    return 0;
+  }
   peek() {
     return undefined;
   }

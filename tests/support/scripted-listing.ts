@@ -1,4 +1,5 @@
 import { readConfig } from '../../src/config.ts';
+import { Edition } from '../../src/tmux/listing/edition.ts';
 import { Listing } from '../../src/tmux/listing/listing.ts';
 import { FakeClock, settle } from './fake-clock.ts';
 import {
@@ -15,6 +16,8 @@ export interface ScriptedListing extends Disposable {
   /** Monotonic times at which followers were woken. */
   readonly rings: readonly number[];
   readonly ownClientPids: Set<number>;
+  /** As of a fleet that has this listing alone. */
+  edition(): number;
   /** Answers the request that waits, and lets what follows from it happen. */
   answer(snapshot?: ScriptedSnapshot): Promise<void>;
 }
@@ -33,6 +36,7 @@ export function scriptedListing(
     MUXWARDEN_SOCKET_DIRS: directory,
     ...environment,
   });
+  const edition = new Edition();
   const listing = new Listing({
     memberId: 'alice',
     helper,
@@ -41,6 +45,7 @@ export function scriptedListing(
     start,
     installedVersion: () => '3.5a',
     ownClientPids: () => ownClientPids,
+    edition,
     changed: () => rings.push(clock.monotonic()),
   });
   return {
@@ -49,6 +54,11 @@ export function scriptedListing(
     listing,
     rings,
     ownClientPids,
+    edition: () =>
+      edition.at(clock.monotonic(), () => {
+        listing.peek();
+        listing.tellEdition();
+      }),
     async answer(snapshot = {}) {
       helper.answer(snapshotRows(snapshot));
       await settle();

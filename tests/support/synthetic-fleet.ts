@@ -28,14 +28,17 @@ export class SyntheticFleet implements Fleet {
   following = 0;
   watching = 0;
   reads = 0;
+  #edition = 0;
 
   set(listing: MemberListing): void {
     this.#listings.set(listing.memberId, listing);
+    this.#edition += 1;
     this.#changed.ring();
   }
 
   remove(memberId: string): void {
     this.#listings.delete(memberId);
+    this.#edition += 1;
     this.#changed.ring();
   }
 
@@ -45,6 +48,10 @@ export class SyntheticFleet implements Fleet {
 
   peek(memberId: string): MemberListing | undefined {
     return this.#listings.get(memberId);
+  }
+
+  edition(): number {
+    return this.#edition;
   }
 
   read(memberId: string): Promise<MemberListing | undefined> {

@@ -4,6 +4,7 @@ import { HelperError, type MemberHelper } from '../member-helper.ts';
 import type { ServerChange } from '../member-tmux.ts';
 import type { MemberListing, ServerRef } from '../model.ts';
 import { Doorbell } from './doorbell.ts';
+import type { Edition } from './edition.ts';
 import { Freshness, type Moment } from './freshness.ts';
 import { ListingView } from './listing-view.ts';
 import { parseSnapshot, type Snapshot } from './rows.ts';
@@ -32,6 +33,8 @@ export interface ListingOptions {
   readonly start: string;
   readonly installedVersion: () => string | null;
   readonly ownClientPids: () => ReadonlySet<number>;
+  /** Of all listings: told whenever this one may be another one than before. */
+  readonly edition: Edition;
   readonly changed: () => void;
 }
 
@@ -110,6 +113,11 @@ export class Listing implements Disposable {
     this.#next ??= this.#lookFromNowOn();
     await this.#within(this.#next, askMs);
     return this.peek();
+  }
+
+  /** Until when what `peek` gives holds. */
+  tellEdition(): void {
+    this.#options.edition.holds(this.#viewHoldsUntil);
   }
 
   /** Something may have changed: ask soon, or when the next reader comes. */
@@ -205,10 +213,9 @@ export class Listing implements Disposable {
     const everyone = this.#pastBackOff;
     const request = this.#servers.request(socketDirs, names, started.monotonic, everyone);
     this.#pastBackOff = false;
-    this.#viewHoldsUntil = Math.min(
-      this.#viewHoldsUntil,
-      started.monotonic + this.#options.config.listingColdWaitMs,
-    );
+    const overdueAt = started.monotonic + this.#options.config.listingColdWaitMs;
+    this.#viewHoldsUntil = Math.min(this.#viewHoldsUntil, overdueAt);
+    this.tellEdition();
     this.#schedule();
     void this.#look(attempt, request).then(resolve);
     return done;
@@ -290,6 +297,8 @@ export class Listing implements Disposable {
       this.#viewHoldsUntil = Math.min(this.#viewHoldsUntil, overdueAt);
     }
     this.#view.show(status, status.state === 'UNKNOWN' ? null : servers);
+    this.#options.edition.turn();
+    this.tellEdition();
     this.#schedule();
   }
 
