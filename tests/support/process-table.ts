@@ -3,6 +3,8 @@ import { readdir, readFile } from 'node:fs/promises';
 export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
+  /** What it calls itself: `tmux: server`. */
+  readonly name: string;
   readonly command: string;
   readonly words: readonly string[];
 }
@@ -33,5 +35,6 @@ async function entryOf(pid: number): Promise<ProcessEntry | undefined> {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
   const words = line.split('\0');
-  return { pid, parent: Number(fields[1]), command: words.join(' ').trim(), words };
+  const name = stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')'));
+  return { pid, parent: Number(fields[1]), name, command: words.join(' ').trim(), words };
 }
