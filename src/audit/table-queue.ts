@@ -50,6 +50,15 @@ export class TableQueue<Row extends Unsaved> {
     });
   }
 
+  /** Resolves when nothing is on its way, or after that time. */
+  async stored(withinMs: number): Promise<void> {
+    if (this.#storing === undefined) return;
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#clock.after(withinMs, late.resolve);
+    await Promise.race([this.#storing, late.promise]);
+    cancel();
+  }
+
   /** Resolves when the table can be written again or the deadline has come. */
   async recovery(deadline: number): Promise<void> {
     await new Promise<void>((resolve) => {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
 import { AuditUnavailableError, StillRunningError } from './audit.ts';
@@ -36,6 +37,8 @@ export interface Head {
 }
 
 const groupSize = 200;
+/** A database that takes longer than that holds no row back from the journal. */
+const longestGatheringMs = 20;
 /** Rows that may wait for a database that is away; outcomes are taken beyond that. */
 const mostUnsaved = 1_000;
 
@@ -227,9 +230,11 @@ export class ChainWriter {
   }
 
   async #journalLoop(): Promise<void> {
-    // Let all that were added in this turn gather into one write.
-    await Promise.resolve();
     while (this.#waiting.length > 0) {
+      // What is added while a group is stored, and by those who hear of that, is one group: two half
+      // ones in turns would each wait for the other's place.
+      await this.#unsaved.stored(longestGatheringMs);
+      await nextTurn();
       const group = this.#waiting.splice(0, groupSize);
       try {
         await this.#journalGroup(group, false);

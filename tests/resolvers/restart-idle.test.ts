@@ -329,7 +329,7 @@ describe('restarting all that are idle', () => {
     for (const [index, name] of names.entries()) {
       const fleet = disturbed({
         async run() {
-          if (name === 'stuck') process.kill(pids[index] ?? 0, 'SIGSTOP');
+          if (name === 'stuck') process.kill(pids[index] ?? expect.fail(), 'SIGSTOP');
           if (name === 'fails') await writeFile(bin, '#!/bin/sh\nexit 1\n');
           if (name === 'unseen') {
             await writeFile(marker, '');
@@ -360,7 +360,7 @@ describe('restarting all that are idle', () => {
       };
       expect(outcomes).toEqual({ [name]: Reflect.get(expected, name) });
     }
-    process.kill(pids[2] ?? 0, 'SIGCONT');
+    process.kill(pids[2] ?? expect.fail(), 'SIGCONT');
   });
 
   it('needs the password for the real run, and names nobody who may not be acted on', async () => {

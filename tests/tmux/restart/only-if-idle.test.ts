@@ -51,7 +51,7 @@ it('whoever comes back between the look and the act is left alone', async () => 
 
 it('a server that is stopped is no idle one, whatever may be done to it', async () => {
   await using it = await world();
-  process.kill(it.view.pid ?? 0, 'SIGSTOP');
+  process.kill(it.view.pid ?? expect.fail(), 'SIGSTOP');
   const request = restartRequest(it.view, { onlyIfIdle: true, force: true });
   const refused = await prepareRestartServer(it.member.tmux, request).catch((error) => error);
   expect(refused).toMatchObject({

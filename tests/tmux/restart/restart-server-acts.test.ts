@@ -297,7 +297,7 @@ describe('a restart', () => {
     let view = it.view;
     for (let round = 0; round < count; round += 1) {
       if (round % 10 === 9) {
-        process.kill(view.pid ?? 0, 'SIGKILL');
+        process.kill(view.pid ?? expect.fail(), 'SIGKILL');
         const pid = view.pid ?? 0;
         await eventually(async () => (await startTicks(pid)) === undefined, 'it is gone');
         expect(await refusal(restart(it.member, view))).toBeInstanceOf(StaleGenerationError);
