@@ -94,6 +94,7 @@ export const otherNames = [
   'MUXWARDEN_SOCKET_DIRS',
   'MUXWARDEN_TMUX_BIN',
   'MUXWARDEN_HELPER',
+  'MUXWARDEN_PROVISION',
   'MUXWARDEN_AGENTS',
   'MUXWARDEN_TRUSTED_DOCUMENTS',
   'MUXWARDEN_DEBUG',
@@ -116,6 +117,8 @@ export interface Config extends Readonly<Record<NumberName, number>> {
   /** A name to be found on PATH, or an absolute path. */
   readonly tmuxBin: string;
   readonly helper: string;
+  /** The installed program that makes accounts; empty: accounts are not made here. */
+  readonly provision: string;
   /** The kind of agent that goes by each name. */
   readonly agents: ReadonlyMap<string, string>;
   /** A file of the documents that browser sessions may send; undefined: they may send any. */
@@ -153,6 +156,10 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     MUXWARDEN_SOCKET_DIRS: setting(list(':'), []),
     MUXWARDEN_TMUX_BIN: setting(text, 'tmux'),
     MUXWARDEN_HELPER: setting(text, join(import.meta.dirname, '../libexec/muxwarden-member')),
+    MUXWARDEN_PROVISION: setting(
+      text.refine((path) => path.startsWith('/'), 'it takes an absolute path'),
+      '',
+    ),
     MUXWARDEN_AGENTS: setting(agentTable, agentTable.parse(knownAgents)),
     MUXWARDEN_TRUSTED_DOCUMENTS: setting(text, ''),
     NODE_ENV: setting(text, ''),
@@ -195,6 +202,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     socketDirs,
     tmuxBin: read.MUXWARDEN_TMUX_BIN,
     helper: resolve(read.MUXWARDEN_HELPER),
+    provision: read.MUXWARDEN_PROVISION,
     agents: read.MUXWARDEN_AGENTS,
     trustedDocuments: read.MUXWARDEN_TRUSTED_DOCUMENTS
       ? resolve(read.MUXWARDEN_TRUSTED_DOCUMENTS)

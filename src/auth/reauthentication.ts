@@ -69,6 +69,7 @@ const keyScopes = {
   CREATE_MEMBER: 'ADMIN',
   UPDATE_MEMBER: 'ADMIN',
   DELETE_MEMBER: 'ADMIN',
+  PROVISION_MEMBER: 'ADMIN',
 } as const satisfies Record<string, Scope>;
 export type ReauthenticatedAction = keyof typeof keyScopes;
 

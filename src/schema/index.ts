@@ -17,6 +17,7 @@ import './sign-in.ts';
 import './restart-idle.ts';
 import './api-key.ts';
 import './member-acts.ts';
+import './provision.ts';
 import { builder } from './builder.ts';
 
 export const schema = builder.toSchema();

@@ -1,7 +1,8 @@
-import { GraphQLError } from 'graphql';
+import { GraphQLError, isEnumType } from 'graphql';
 import { AuditUnreadableError } from '../audit/audit.ts';
 import type { Logger } from '../log.ts';
 import { RequestError, type RequestErrorCode } from '../resolvers/request-error.ts';
+import { schema } from '../schema/index.ts';
 import { ListingUnknownError } from '../tmux/errors.ts';
 
 /**
@@ -114,5 +115,10 @@ function withoutValues(message: string): string {
     .replace(/ Did you mean .*\?$/s, '')
     .replace(/, did you mean .*\?$/s, '.')
     .replace(/, found: .*$/s, '.')
-    .replace(/( cannot represent [^:]*): .*$/s, '$1.');
+    .replace(/( cannot represent [^:]*): .*$/s, '$1.')
+    .replace(/^.*( does not exist in "(\w+)" enum)\..*$/s, (_, said: string, name: string) => {
+      const type = schema.getType(name);
+      const values = isEnumType(type) ? type.getValues().map((value) => value.name) : [];
+      return `The value${said}. It has ${values.join(', ')}.`;
+    });
 }

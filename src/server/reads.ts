@@ -138,6 +138,7 @@ export class Reads {
       prepareRestartServer: elsewhere((request) => fleet.prepareRestartServer(request)),
       prepareRestartPane: elsewhere((request) => fleet.prepareRestartPane(request)),
       prepareRepairServer: elsewhere((request) => fleet.prepareRepairServer(request)),
+      prepareProvision: elsewhere((request) => fleet.prepareProvision(request)),
       wouldEnd: elsewhere((server, expected) => fleet.wouldEnd(server, expected)),
       look: elsewhere((server) => fleet.look(server)),
       problems: elsewhere(() => fleet.problems()),

@@ -26,7 +26,9 @@ import type {
   PaneRef,
   PaneScreenEvent,
   PreparedAct,
+  PreparedProvision,
   Problem,
+  ProvisionRequest,
   RepairServerRequest,
   RepairServerResult,
   RestartPaneRequest,
@@ -39,6 +41,7 @@ import type {
 } from './model.ts';
 import { PaneOutputs } from './output/pane-output.ts';
 import { problemsOf } from './problems.ts';
+import { Provisioner } from './provision/provision-account.ts';
 import { prepareRepairServer } from './repair/repair-server.ts';
 import { prepareRestartPane } from './restart/restart-pane.ts';
 import { prepareRestartServer } from './restart/restart-server.ts';
@@ -74,6 +77,7 @@ export class LocalFleet implements Fleet {
   readonly #clock: Clock;
   readonly #streams: (tmux: MemberTmux) => PaneStreams;
   readonly #processes: Processes;
+  readonly #provisioner: Provisioner;
   readonly #tmux: TmuxOnMachine;
   readonly #followers: Followers;
   readonly #edition = new Edition();
@@ -96,6 +100,12 @@ export class LocalFleet implements Fleet {
     this.#clock = clock;
     this.#streams = streams;
     this.#processes = new Processes(config.processLimit);
+    this.#provisioner = new Provisioner({
+      program: config.provision,
+      mode: config.mode,
+      processes: this.#processes,
+      clock,
+    });
     this.#tmux = new TmuxOnMachine(config.tmuxBin, clock, searchPath);
     this.#followers = new Followers(
       {
@@ -192,6 +202,10 @@ export class LocalFleet implements Fleet {
     request: RepairServerRequest,
   ): Promise<PreparedAct<RepairServerResult>> {
     return await prepareRepairServer(this.#adapter(request.server.memberId), request);
+  }
+
+  prepareProvision(request: ProvisionRequest): Promise<PreparedProvision> {
+    return this.#provisioner.prepare(request);
   }
 
   async look(server: ServerRef): Promise<ServerState> {

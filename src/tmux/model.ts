@@ -373,6 +373,30 @@ export interface PreparedAct<Result> extends Disposable {
   run(): Promise<Result>;
 }
 
+export const provisionActions = ['CREATE', 'SUSPEND', 'RESUME', 'DELETE'] as const;
+export type ProvisionAction = (typeof provisionActions)[number];
+export interface ProvisionRequest {
+  readonly login: string;
+  /** The member's Linux user as it is now; an account that was not made here is not touched. */
+  readonly osUser: string | null;
+  readonly action: ProvisionAction;
+  readonly operationId: string;
+}
+export interface ProvisionResult {
+  /** The name of the Linux account. */
+  readonly account: string;
+  readonly done: readonly string[];
+  readonly removed: readonly string[];
+  /** Processes of the account that were ended, tmux servers first; the first 100. */
+  readonly ended: readonly Survivor[];
+}
+/** Looked at, and nothing done yet. Holds the account's lock until it is disposed of. */
+export interface PreparedProvision extends Disposable {
+  readonly account: string;
+  /** @throws UnsupportedError, OutcomeUnknownError */
+  run(): Promise<ProvisionResult>;
+}
+
 export interface Problem {
   readonly code: string;
   readonly message: string;
@@ -437,6 +461,11 @@ export interface Fleet extends AsyncDisposable {
    * @throws as `prepareRestartServer`; UnsupportedError also where there is nothing to repair
    */
   prepareRepairServer(request: RepairServerRequest): Promise<PreparedAct<RepairServerResult>>;
+  /**
+   * A Linux account for a member, made, suspended, given back or removed on this machine.
+   * @throws OperationInProgressError, UnsupportedError
+   */
+  prepareProvision(request: ProvisionRequest): Promise<PreparedProvision>;
   /** Where a server is now, looked at for the reconciliation at start. Asks. */
   look(server: ServerRef): Promise<ServerState>;
   problems(): readonly Problem[];

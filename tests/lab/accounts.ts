@@ -4,8 +4,8 @@ import { startTicks } from '../support/tmux-server.ts';
 import { killWhere } from './processes.ts';
 
 /**
- * Linux accounts of one lab. Everything that a lab makes on the machine carries its id: accounts
- * `mwl<id>-NAME`, the group `mwl<id>-members`, `/etc/sudoers.d/mwl<id>` and `/opt/muxwarden-lab-<id>`.
+ * Linux accounts of one lab. Everything that a lab makes on the machine carries its id: accounts and
+ * groups `mwl<id>-NAME`, `/etc/sudoers.d/mwl<id>` and `/opt/muxwarden-lab-<id>`.
  * The folder is made first and names the process that owns the lab, so a lab whose owner died is
  * recognised, and removed, by the next one.
  */
@@ -58,7 +58,7 @@ export async function removeLab(id: string): Promise<void> {
   const users = (await accounts()).filter(({ name }) => name.startsWith(`mwl${id}-`));
   // Whatever a test has made of an account: nobody but its own uid is ended with it.
   const uids = new Set(users.map(({ uid }) => uid).filter((uid) => uid >= 1000));
-  await rm(sudoersOf(id), { force: true });
+  for (const rule of [sudoersOf(id), `${sudoersOf(id)}-provision`]) await rm(rule, { force: true });
   await killWhere(
     ({ uid, command }) =>
       uids.has(uid) || (command.startsWith('sudo ') && command.includes(`mwl${id}-`)),
@@ -68,7 +68,11 @@ export async function removeLab(id: string): Promise<void> {
     await execa('userdel', ['-f', name], { reject: false });
     await rm(`/tmp/tmux-${uid}`, { recursive: true, force: true });
   }
-  await execa('groupdel', [groupOf(id)], { reject: false });
+  const groups = (await readFile('/etc/group', 'utf8'))
+    .split('\n')
+    .map((line) => line.split(':')[0]);
+  for (const group of groups.filter((name) => name?.startsWith(`mwl${id}-`)))
+    await execa('groupdel', [group ?? ''], { reject: false });
   await rm(rootOf(id), { recursive: true, force: true });
   const left = (await accounts()).filter(({ name }) => name.startsWith(`mwl${id}-`));
   if (left.length > 0) throw new Error(`not removed: ${left.map(({ name }) => name).join(', ')}`);

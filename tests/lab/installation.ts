@@ -33,25 +33,30 @@ export async function install(id: string, service: User, logReads: boolean): Pro
 }
 
 /** The rule as the documentation prints it. */
-export async function documentedSudoers(): Promise<string> {
-  const text = await readFile(join(repository, 'docs/deployment.md'), 'utf8');
+export async function documentedSudoers(page = 'deployment'): Promise<string> {
+  const text = await readFile(join(repository, `docs/${page}.md`), 'utf8');
   const block = /```sudoers\n([\s\S]*?)```/.exec(text)?.[1];
-  if (block === undefined) throw new Error('docs/deployment.md has no block of sudoers');
+  if (block === undefined) throw new Error(`docs/${page}.md has no block of sudoers`);
   return block.replace(/^ +/gm, '');
 }
 
 async function installSudoers(id: string, service: User, extra: readonly string[]): Promise<void> {
-  const rule = (await documentedSudoers())
+  await putRule(id, service, sudoersOf(id), `${await documentedSudoers()}${extra.join('\n')}\n`);
+}
+
+/** Puts a rule of the documentation in place, with the names of this lab. */
+export async function putRule(id: string, service: User, path: string, text: string) {
+  const rule = text
     .replaceAll('/opt/muxwarden/', `${rootOf(id)}/`)
     .replaceAll('%muxwarden-members', `%${groupOf(id)}`)
     .replace(/^(Defaults:)?muxwarden /gm, `$1${service.name} `);
   const beside = `${rootOf(id)}/sudoers`;
-  await writeFile(beside, `${rule}${extra.join('\n')}\n`);
+  await writeFile(beside, rule);
   await chmod(beside, 0o440);
   await execa('visudo', ['-c', '-f', beside], { env: { PATH: `${process.env.PATH}:/usr/sbin` } });
   // A name with a dot is not read, and the last step can't be seen half done.
   await execa('cp', ['-p', beside, `/etc/sudoers.d/.mwl${id}.new`]);
-  await rename(`/etc/sudoers.d/.mwl${id}.new`, sudoersOf(id));
+  await rename(`/etc/sudoers.d/.mwl${id}.new`, path);
 }
 
 async function installApp(root: string, service: User): Promise<string> {

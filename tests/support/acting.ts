@@ -9,7 +9,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import type { Context } from '../../src/resolvers/context.ts';
 import { RequestError } from '../../src/resolvers/request-error.ts';
-import { OperationInProgressError } from '../../src/tmux/errors.ts';
+import { OperationInProgressError, UnsupportedError } from '../../src/tmux/errors.ts';
 import type {
   Fleet,
   PreparedAct,
@@ -86,6 +86,10 @@ export class ScriptedFleet implements Fleet {
 
   async prepareRepairServer(request: Parameters<Fleet['prepareRepairServer']>[0]) {
     return await this.#prepared(request.server, request.operationId, () => this.runRepair());
+  }
+
+  prepareProvision(): Promise<never> {
+    return Promise.reject(new UnsupportedError('Accounts are not made here.'));
   }
 
   async #prepared<Result>(

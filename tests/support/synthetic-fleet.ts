@@ -144,6 +144,9 @@ export class SyntheticFleet implements Fleet {
   prepareRepairServer(): Promise<never> {
     return Promise.reject(new Error('a synthetic fleet acts on nothing'));
   }
+  prepareProvision(): Promise<never> {
+    return Promise.reject(new Error('a synthetic fleet acts on nothing'));
+  }
   look(): Promise<never> {
     return Promise.reject(new Error('a synthetic fleet looks at nothing'));
   }

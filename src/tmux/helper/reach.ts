@@ -30,3 +30,8 @@ export function sudoReach(helper: string, osUser: string): Reach {
     return { file: 'sudo', args: ['-n', '-u', osUser, file, verb], environment };
   };
 }
+
+/** The program that makes accounts, as root: a rule of sudo of its own, which is there or not. */
+export function provisionReach(program: string, verb: string): Command {
+  return { file: 'sudo', args: ['-n', '-u', 'root', program, verb], environment };
+}
