@@ -98,7 +98,9 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('a member’s account',
 
   it('is all of root’s that sudo allows the service, by five verbs', async () => {
     const listed = await lab.runAs(lab.users.service, ['sudo', '-n', '-l']);
-    expect(listed.stdout.replace(/\s+/g, ' ').match(/\/[^!\s]+muxwarden-provision (?!log_)\w+/g)).toEqual(
+    expect(
+      listed.stdout.replace(/\s+/g, ' ').match(/\/[^!\s]+muxwarden-provision (?!log_)\w+/g),
+    ).toEqual(
       ['look', 'create', 'suspend', 'resume', 'delete'].map((verb) => `${program.program} ${verb}`),
     );
     for (const words of [['purge'], ['look', 'x'], []])
