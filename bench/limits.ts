@@ -2,6 +2,7 @@ import { execute, parse, validate } from 'graphql';
 import { readConfig } from '../src/config.ts';
 import { schema } from '../src/schema/index.ts';
 import { engine } from '../src/server/engine.ts';
+import { SharedResults } from '../src/server/shared-results.ts';
 import { SubscriptionCount } from '../src/server/subscription-count.ts';
 import { viewer } from '../tests/support/acting.ts';
 import {
@@ -45,7 +46,7 @@ export const limits: Benchmark = {
     if (admin === undefined) throw new Error('there is no admin');
     const operation = { config, fleet, accounts, viewer: viewer(admin), requestId: 'r' };
     const variableValues = { first: 100 };
-    const limited = engine(config.maxTokens, new SubscriptionCount(1));
+    const limited = engine(config.maxTokens, new SubscriptionCount(1), new SharedResults());
     const sides = {
       on: async () => {
         const document = limited.parse(query);

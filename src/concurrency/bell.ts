@@ -19,6 +19,15 @@ export class Bell {
     for (const wake of woken) wake();
   }
 
+  /** Calls it at the next ring, unless it is taken back before; for those who wait again and again. */
+  add(wake: () => void): void {
+    this.#waiting.add(wake);
+  }
+
+  takeBack(wake: () => void): void {
+    this.#waiting.delete(wake);
+  }
+
   /** Resolves at the next ring, or at once when the signal is (or gets) aborted. */
   wait(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {

@@ -1,3 +1,5 @@
+import type { Member } from '../members/member.ts';
+import type { MemberListing } from '../tmux/model.ts';
 import { watchAuthority } from './authority-watch.ts';
 import type { Context } from './context.ts';
 import { membersInSight, visibleMember } from './listing.ts';
@@ -57,12 +59,27 @@ async function* changes(
         if (node === null || !(memberIds?.includes(memberId) ?? true)) continue;
         if (shown.get(memberId) === status.version) continue;
         shown.set(memberId, status.version);
-        yield { __typename: 'ListingSnapshot', member: memberNode(node.member, change.listing) };
+        yield snapshotOf(node.member, change.listing);
       }
     }
     if (!round.signal.aborted) break;
   }
   if (watch.end === 'withdrawn') throw credentialEnded();
+}
+
+type Snapshot = Extract<ListingEvent, { readonly __typename: 'ListingSnapshot' }>;
+const snapshots = new WeakMap<MemberListing, Snapshot>();
+
+/** The same object for all who are sent that listing, so that it is executed once for those who may see the same. */
+function snapshotOf(member: Member, listing: MemberListing): Snapshot {
+  const before = snapshots.get(listing);
+  if (before?.member.member === member) return before;
+  const snapshot: Snapshot = {
+    __typename: 'ListingSnapshot',
+    member: memberNode(member, listing),
+  };
+  snapshots.set(listing, snapshot);
+  return snapshot;
 }
 
 function visibleIds(context: Context, memberIds: readonly string[] | null): readonly string[] {

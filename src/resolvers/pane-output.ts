@@ -129,7 +129,19 @@ function* refusal(error: unknown): Generator<PaneOutputRefusal> {
   }
 }
 
+const namedEvents = new WeakMap<PaneOutputEvent, PaneOutputValue>();
+
+/** The same object for the same event, so that it is executed once for all who get it. */
 function named(event: PaneOutputEvent): PaneOutputValue {
+  let value = namedEvents.get(event);
+  if (value === undefined) {
+    value = withName(event);
+    namedEvents.set(event, value);
+  }
+  return value;
+}
+
+function withName(event: PaneOutputEvent): PaneOutputValue {
   switch (event.kind) {
     case 'snapshot':
       return { ...event, __typename: 'PaneSnapshot' };
@@ -144,10 +156,18 @@ function named(event: PaneOutputEvent): PaneOutputValue {
   }
 }
 
+const namedScreens = new WeakMap<PaneScreenEvent, PaneScreenEventValue>();
+
 function namedScreen(event: PaneScreenEvent): PaneScreenEventValue {
-  return event.kind === 'screen'
-    ? { ...event, __typename: 'PaneScreen' }
-    : { ...event, __typename: 'PaneClosed' };
+  let value = namedScreens.get(event);
+  if (value === undefined) {
+    value =
+      event.kind === 'screen'
+        ? { ...event, __typename: 'PaneScreen' }
+        : { ...event, __typename: 'PaneClosed' };
+    namedScreens.set(event, value);
+  }
+  return value;
 }
 
 function closed(cursor: string, reason: PaneCloseReason): PaneClosedValue {

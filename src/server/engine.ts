@@ -1,4 +1,5 @@
 import {
+  createSourceEventStream,
   type DocumentNode,
   type ExecutionArgs,
   type ExecutionResult,
@@ -8,14 +9,15 @@ import {
   getOperationAST,
   parse as parseDocument,
   type Source,
-  subscribe as subscribeTo,
   type ValidationRule,
   validate as validateDocument,
+  validateSubscriptionArgs,
 } from 'graphql';
 import type { Context } from '../resolvers/context.ts';
 import { RequestError } from '../resolvers/request-error.ts';
 import { overLimit } from './limits.ts';
-import { type SubscriptionCount, untilEnded } from './subscription-count.ts';
+import type { SharedResults } from './shared-results.ts';
+import type { SubscriptionCount } from './subscription-count.ts';
 
 /** What a transport hands to the engine as context: the resolvers' context, made when it is needed. */
 export interface OperationContext {
@@ -26,7 +28,7 @@ export interface OperationContext {
  * How a document is read, checked and run, whichever transport brought it: with the token limit,
  * without suggestions, and with the limits of limits.ts before any field runs.
  */
-export function engine(maxTokens: number, subscriptions: SubscriptionCount) {
+export function engine(maxTokens: number, subscriptions: SubscriptionCount, shared: SharedResults) {
   return {
     parse(source: string | Source): DocumentNode {
       try {
@@ -53,18 +55,23 @@ export function engine(maxTokens: number, subscriptions: SubscriptionCount) {
     ): Promise<ExecutionResult | AsyncGenerator<ExecutionResult, void, void>> {
       const refusal = refused(args);
       if (refusal !== undefined) return refusal;
-      const { viewer, signal } = operationOf(args.contextValue);
+      const context = operationOf(args.contextValue);
       let close: () => void;
       try {
-        close = subscriptions.open(viewer.member.id);
+        close = subscriptions.open(context.viewer.member.id);
       } catch (error) {
         return { errors: [asGraphQLError(error)] };
       }
       try {
-        const events = await subscribeTo(executionArgs(args));
-        if (Symbol.asyncIterator in events) return untilEnded(events, signal, close);
+        const validated = validateSubscriptionArgs(executionArgs(args));
+        if (!('schema' in validated)) {
+          close();
+          return { errors: validated };
+        }
+        const source = await createSourceEventStream(validated);
+        if (Symbol.asyncIterator in source) return shared.of(source, validated, context, close);
         close();
-        return events;
+        return source;
       } catch (error) {
         close();
         throw error;

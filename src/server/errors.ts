@@ -30,7 +30,7 @@ export function maskResult<Result extends MaskedResult>(
   result: Result,
   requestId: string,
   logger: Logger,
-  transport: 'http' | 'socket',
+  transport: 'http' | 'stream',
 ): Result {
   if (result.errors === undefined || result.errors.length === 0) return result;
   const whole = transport === 'http' && !('data' in result);

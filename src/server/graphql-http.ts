@@ -19,13 +19,14 @@ import {
   userAgentOf,
 } from './door.ts';
 import { maskError, refusalBody } from './errors.ts';
+import { eventStream } from './event-stream.ts';
 import { authorityOf, type KeptAnswer } from './kept-answers.ts';
 import { PartedAnswer } from './parted-answer.ts';
 import { Look, Reads } from './reads.ts';
 import { type Arrival, requestContext } from './request-context.ts';
 import { head, readyAnswer, send, sendReady } from './respond.ts';
 import { sessionOf } from './session-cookie.ts';
-import { streamBody } from './stream-body.ts';
+import type { Results } from './yoga.ts';
 
 /**
  * POST /graphql with application/json: the one way in over HTTP, for queries, mutations and, with
@@ -157,16 +158,22 @@ async function run(
   }
   const reads = new Reads(door.parts);
   const operation = requestContext(reads.through(door.parts), arrival);
+  let stream: Results | undefined;
+  const streamed = (results: Results) => {
+    stream = results;
+  };
   const result = await door.yoga.fetch(
     'http://localhost/graphql',
     { method: 'POST', headers: { accept, 'content-type': 'application/json' }, body },
-    { operation, failed: () => reads.spoil() },
+    { operation, failed: () => reads.spoil(), streamed },
   );
   const contentType = result.headers.get('content-type') ?? 'application/json; charset=utf-8';
-  if (contentType.startsWith('text/event-stream'))
-    return await streamBody(response, result, { 'content-type': contentType, ...answer });
+  const isEvents = contentType.startsWith('text/event-stream');
   const bytes = Buffer.from(await result.text());
-  if (result.status === 200 && reads.canBeKept) {
+  if (stream !== undefined && isEvents)
+    return await eventStream(response, stream, { 'content-type': contentType, ...answer });
+  await stream?.return?.();
+  if (result.status === 200 && reads.canBeKept && !isEvents) {
     door.kept.keep(key, { ...readyAnswer(contentType, bytes), reads });
     if (door.parted.get(key) === undefined)
       door.parted.set(key, PartedAnswer.of(body, contentType) ?? null);

@@ -10,7 +10,7 @@ export interface Metrics {
 
 export function metrics(
   fleet: Fleet,
-  open: { subscriptions(): number; sockets(): number },
+  open: { subscriptions(): number; sockets(): number; executions(): number },
 ): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -33,6 +33,11 @@ export function metrics(
       },
     });
   gauge('subscriptions', 'Subscriptions open.', open.subscriptions);
+  gauge(
+    'subscription_executions',
+    'Events of subscriptions that were executed, each once for all to whom it looks the same.',
+    open.executions,
+  );
   gauge('websockets', 'WebSockets open.', open.sockets);
   gauge(
     'live_sockets',

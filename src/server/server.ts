@@ -13,6 +13,7 @@ import { origins, trustedProxies } from './origin.ts';
 import { RecentlyUsed } from './recently-used.ts';
 import type { Parts } from './request-context.ts';
 import { send, sendJson } from './respond.ts';
+import { SharedResults } from './shared-results.ts';
 import { answerSignIn } from './sign-in.ts';
 import { SubscriptionCount } from './subscription-count.ts';
 import { webSockets } from './websocket.ts';
@@ -38,6 +39,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const documents = await openDocuments(config);
   const drain = new AbortController();
   const subscriptions = new SubscriptionCount(config.maxSubscriptionsPerActor);
+  const shared = new SharedResults();
   const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
@@ -53,7 +55,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const where = origins(config, port);
   const door: Door = {
     parts: options,
-    yoga: graphqlYoga(config.maxTokens, subscriptions, logger),
+    yoga: graphqlYoga(config.maxTokens, subscriptions, shared, logger),
     authenticator: options.authenticator,
     origins: where,
     cookie: cookieName(config, where.publicUrl),
@@ -69,6 +71,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const figures = metrics(options.fleet, {
     subscriptions: () => subscriptions.total,
     sockets: () => sockets.size,
+    executions: () => shared.executions,
   });
   let running = 0;
   const serve = (request: IncomingMessage, response: ServerResponse) => {

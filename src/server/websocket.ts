@@ -12,7 +12,9 @@ import { authenticate, bearer, type Shown, shown } from './credential.ts';
 import { clientAddress, type Door, refuseOrigin, userAgentOf } from './door.ts';
 import { operationOf } from './engine.ts';
 import { maskError, maskResult } from './errors.ts';
+import { Outlet } from './outlet.ts';
 import { requestContext } from './request-context.ts';
+import { sentOn } from './socket-stream.ts';
 
 /**
  * graphql-transport-ws at /graphql: the same engine, limits, mask and authority as over HTTP.
@@ -31,6 +33,7 @@ export interface WebSockets {
 
 interface Extra {
   readonly socket: WebSocket;
+  readonly outlet: Outlet;
   readonly request: IncomingMessage;
   readonly address: string | null;
   /** What the upgrade showed: a key in its header, or a cookie of an origin of ours. */
@@ -73,6 +76,7 @@ export function webSockets(door: Door): WebSockets {
       server.handleUpgrade(request, socket, head, (webSocket) => {
         serve(protocol, door, webSocket, {
           socket: webSocket,
+          outlet: new Outlet(socket),
           request,
           address: clientAddress(door, request),
           credential,
@@ -170,7 +174,11 @@ function graphqlTransport(door: Door) {
         extra.socket.close(4429, `At most ${most} subscriptions on one socket`);
         return [new GraphQLError('Too many subscriptions on one socket.')];
       }
-      const enveloped = yoga.getEnveloped({ operation, failed: () => undefined });
+      const enveloped = yoga.getEnveloped({
+        operation,
+        failed: () => undefined,
+        streamed: () => undefined,
+      });
       try {
         const refusal = door.documents.refuse(operation.viewer, payload.query);
         if (refusal !== undefined) throw refusal;
@@ -190,14 +198,16 @@ function graphqlTransport(door: Door) {
     execute: (args) => envelopedOf(running, args).execute(args),
     subscribe: (args) => envelopedOf(running, args).subscribe(args),
 
-    async onOperation(socket, id, _payload, _args, result) {
+    async onOperation({ subscriptions, extra }, id, _payload, _args, result) {
+      if (!isStream(result)) return undefined;
+      if (id in subscriptions) return sentOn(extra.socket, extra.outlet, id, result);
       // Unsubscribed while it was being set up: nobody will read it, so it is left here.
-      if (!(id in socket.subscriptions) && isAsyncIterable(result))
-        await result[Symbol.asyncIterator]().return?.();
+      await result.return();
+      return undefined;
     },
 
     onNext: (_socket, _id, _payload, { contextValue }, result) =>
-      formatted(maskResult(result, operationOf(contextValue).requestId, logger, 'socket')),
+      formatted(maskResult(result, operationOf(contextValue).requestId, logger, 'stream')),
     onError: (_socket, _id, _payload, errors) =>
       errors.map((error) =>
         ('requestId' in error.extensions ? error : maskError(error, randomUUID(), logger)).toJSON(),
@@ -265,8 +275,8 @@ function formatted(result: ExecutionResult) {
   return errors === undefined ? rest : { ...rest, errors: errors.map((error) => error.toJSON()) };
 }
 
-function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+function isStream(result: object): result is AsyncGenerator<ExecutionResult, void, void> {
+  return Symbol.asyncIterator in result;
 }
 
 function refuse(socket: Duplex, status: number, reason: string): void {

@@ -1,9 +1,11 @@
+import type { ExecutionResult } from 'graphql';
 import { createYoga, type Plugin, type YogaServerInstance } from 'graphql-yoga';
 import type { Logger } from '../log.ts';
 import type { Context } from '../resolvers/context.ts';
 import { schema } from '../schema/index.ts';
 import { engine, type OperationContext } from './engine.ts';
 import { type MaskedResult, maskResult } from './errors.ts';
+import type { SharedResults } from './shared-results.ts';
 import type { SubscriptionCount } from './subscription-count.ts';
 
 /** What comes along with a request, and is filled in while it is answered. */
@@ -11,7 +13,11 @@ export interface ServerContext extends OperationContext {
   readonly operation: Context;
   /** Called when the answer holds errors: those name the request, so it is no other's answer. */
   readonly failed: () => void;
+  /** Takes the results of a subscription over HTTP: they are not a part of the answer that Yoga makes. */
+  readonly streamed: (results: Results) => void;
 }
+
+export type Results = AsyncIterableIterator<ExecutionResult, void>;
 
 export type Yoga = YogaServerInstance<ServerContext, Record<string, never>>;
 
@@ -22,6 +28,7 @@ export type Yoga = YogaServerInstance<ServerContext, Record<string, never>>;
 export function graphqlYoga(
   maxTokens: number,
   subscriptions: SubscriptionCount,
+  shared: SharedResults,
   logger: Logger,
 ): Yoga {
   return createYoga<ServerContext, Record<string, never>>({
@@ -39,12 +46,16 @@ export function graphqlYoga(
       warn: (...about) => logger.warn({ about }, 'yoga'),
       error: (...about) => logger.error({ about }, 'yoga'),
     },
-    plugins: [ourEngine(maxTokens, subscriptions), masking(logger)],
+    plugins: [ourEngine(maxTokens, subscriptions, shared), masking(logger)],
   });
 }
 
-function ourEngine(maxTokens: number, subscriptions: SubscriptionCount): Plugin<ServerContext> {
-  const { parse, validate, execute, subscribe } = engine(maxTokens, subscriptions);
+function ourEngine(
+  maxTokens: number,
+  subscriptions: SubscriptionCount,
+  shared: SharedResults,
+): Plugin<ServerContext> {
+  const { parse, validate, execute, subscribe } = engine(maxTokens, subscriptions, shared);
   return {
     onParse: ({ setParseFn }) => setParseFn(parse),
     onValidate: ({ setValidationFn }) => setValidationFn(validate),
@@ -58,21 +69,25 @@ function masking(logger: Logger): Plugin<object, ServerContext> {
   return {
     onResultProcess({ result, setResult, serverContext }) {
       if (Array.isArray(result)) return;
-      const { operation, failed } = serverContext;
-      const mask = <Result extends MaskedResult>(each: Result): Result => {
-        const masked = maskResult(each, operation.requestId, logger, 'http');
+      const { operation, failed, streamed } = serverContext;
+      const mask = <Result extends MaskedResult>(each: Result, transport: 'http' | 'stream') => {
+        const masked = maskResult(each, operation.requestId, logger, transport);
         if (masked !== each) failed();
         return masked;
       };
-      setResult(Symbol.asyncIterator in result ? masked(result, mask) : mask(result));
+      if (!(Symbol.asyncIterator in result)) return setResult(mask(result, 'http'));
+      streamed(mapped(result, (each) => mask(each, 'stream')));
+      setResult(nothing());
     },
   };
 }
 
-function masked<Result>(
+async function* nothing(): AsyncGenerator<never> {}
+
+function mapped<Result>(
   results: AsyncIterable<Result>,
-  mask: (result: Result) => Result,
-): AsyncIterableIterator<Result> {
+  map: (result: Result) => Result,
+): AsyncIterableIterator<Result, void> {
   const iterator = results[Symbol.asyncIterator]();
   return {
     [Symbol.asyncIterator]() {
@@ -80,7 +95,9 @@ function masked<Result>(
     },
     async next() {
       const step = await iterator.next();
-      return step.done === true ? step : { done: false, value: mask(step.value) };
+      return step.done === true
+        ? { done: true, value: undefined }
+        : { done: false, value: map(step.value) };
     },
     async return() {
       await iterator.return?.();

@@ -53,7 +53,7 @@ export class PaneOutputs implements AsyncDisposable {
     after: string | undefined,
     signal: AbortSignal,
   ): AsyncIterableIterator<PaneOutputEvent, void> {
-    return revocable((either) => this.#events(pane, after, either), signal);
+    return revocable((either) => this.#open(pane, after, either), signal);
   }
 
   /** The screen whenever it changed, `everyMs` apart at least. Ends and throws as `output`. */
@@ -67,9 +67,10 @@ export class PaneOutputs implements AsyncDisposable {
       skip = () => reader.skip();
     };
     const { clock } = this.#tmux;
-    return revocable((either) => {
+    return revocable(async (either) => {
       const pace = { everyMs, pane: pane.pane, clock, signal: either };
-      return paneScreens(this.#events(pane, undefined, either, seated), () => skip(), pace);
+      const events = await this.#open(pane, undefined, either, seated);
+      return paneScreens(events, () => skip(), pace);
     }, signal);
   }
 
@@ -96,31 +97,29 @@ export class PaneOutputs implements AsyncDisposable {
     await this.drain();
   }
 
-  async *#events(
+  async #open(
     pane: PaneRef,
     after: string | undefined,
     signal: AbortSignal,
     seated: (reader: PaneReader) => void = () => {},
-  ): AsyncGenerator<PaneOutputEvent, void> {
+  ): Promise<PaneEvents> {
     const cursor = after === undefined ? undefined : decodeCursor(after);
     if (after !== undefined && cursor === undefined) {
       throw new RangeError('`after` is no cursor. Use one that an event of this pane carried.');
     }
     const known = after !== undefined && cursor !== undefined ? { text: after, cursor } : undefined;
     const held = known && (await this.#resume(pane, known.cursor));
-    if (held !== undefined) return yield* this.#read(pane, held, known, signal, seated);
+    if (held !== undefined) return this.#read(pane, held, known, signal, seated);
     const located = await this.#tmux.findPane(pane);
-    if (signal.aborted) return;
+    signal.throwIfAborted();
     const seat = await this.#firstSeat(pane, located, signal);
     if (seat === 'drained') {
       const end = { run: this.#epochs.run, epoch: this.#epochs.next(), offset: 0 };
-      yield { kind: 'closed', cursor: after ?? encodeCursor(end), ...drained };
-    } else if (seat === undefined) {
-      const { signal: draining } = this.#draining;
-      yield* captureStream(this.#tmux, pane, located, this.#epochs, after, draining, signal);
-    } else {
-      yield* this.#read(pane, seat, known, signal, seated);
+      return only({ kind: 'closed', cursor: after ?? encodeCursor(end), ...drained });
     }
+    if (seat !== undefined) return this.#read(pane, seat, known, signal, seated);
+    const { signal: draining } = this.#draining;
+    return captureStream(this.#tmux, pane, located, this.#epochs, after, draining, signal);
   }
 
   /** Where the log still goes on from the cursor: no look at tmux is needed, and its pane may be gone. */
@@ -145,24 +144,20 @@ export class PaneOutputs implements AsyncDisposable {
     }
   }
 
-  async *#read(
+  #read(
     pane: PaneRef,
     seat: Seat,
     after: After | undefined,
     signal: AbortSignal,
     seated: (reader: PaneReader) => void,
-  ): AsyncGenerator<PaneOutputEvent, void> {
-    using _seat = seat;
-    const reader = new PaneReader(this.#host, pane, seat, after, signal);
-    seated(reader);
-    // A consumer that was cut off in the middle of an event never comes back to a finally.
-    const release = () => reader.release();
-    signal.addEventListener('abort', release, { once: true });
+  ): PaneEvents {
     try {
-      yield* reader.events();
-    } finally {
-      signal.removeEventListener('abort', release);
-      reader.release();
+      const reader = new PaneReader(this.#host, pane, seat, after, signal);
+      seated(reader);
+      return reader.events();
+    } catch (error) {
+      seat[Symbol.dispose]();
+      throw error;
     }
   }
 
@@ -187,4 +182,10 @@ export class PaneOutputs implements AsyncDisposable {
     }
     return this.#watches.sit(pane, located, signal);
   }
+}
+
+type PaneEvents = AsyncGenerator<PaneOutputEvent, void>;
+
+async function* only(event: PaneOutputEvent): PaneEvents {
+  yield event;
 }

@@ -51,6 +51,7 @@ export class PaneReader {
   #cursor: string;
   #gap: PaneGapReason | undefined;
   #begun = false;
+  #wake = () => {};
   #shown: Snapshot | undefined;
   /** What a terminal shows is not right from this offset on: a new screen is to be had. */
   #staleFrom: number | undefined;
@@ -88,28 +89,48 @@ export class PaneReader {
     this.#least = this.#seat.log.bytes.end;
   }
 
-  /** Gives the place back, at once. */
-  release(): void {
-    this.#seat[Symbol.dispose]();
+  async *events(): AsyncGenerator<PaneOutputEvent, void> {
+    // A consumer that was cut off in the middle of an event never comes back to a finally.
+    const release = () => this.#release();
+    this.#signal.addEventListener('abort', release, { once: true });
+    try {
+      while (!this.#signal.aborted) {
+        const { log } = this.#seat;
+        const hole = this.#hole(log);
+        const next = hole === undefined && this.#epoch !== undefined ? this.#next(log) : undefined;
+        const mark = log.markAfter(this.#mark);
+        if (hole !== undefined || this.#epoch === undefined) yield* this.#begin(log, hole);
+        else if (next !== undefined) yield next;
+        else if (mark !== undefined) yield* this.#pass(mark);
+        else if (log.last !== undefined && this.#shown !== log.last) this.#due = log.last;
+        else if (log.end !== undefined) {
+          yield closed(log, log.end);
+          return;
+        } else if (log.detached) await this.#moveOn();
+        else if (this.#staleFrom !== undefined) await this.#renew(this.#staleFrom);
+        else await this.#ring(log);
+      }
+    } finally {
+      this.#signal.removeEventListener('abort', release);
+      release();
+    }
   }
 
-  async *events(): AsyncGenerator<PaneOutputEvent, void> {
-    while (!this.#signal.aborted) {
-      const { log } = this.#seat;
-      const hole = this.#hole(log);
-      const next = hole === undefined && this.#epoch !== undefined ? this.#next(log) : undefined;
-      const mark = log.markAfter(this.#mark);
-      if (hole !== undefined || this.#epoch === undefined) yield* this.#begin(log, hole);
-      else if (next !== undefined) yield next;
-      else if (mark !== undefined) yield* this.#pass(mark);
-      else if (log.last !== undefined && this.#shown !== log.last) this.#due = log.last;
-      else if (log.end !== undefined) {
-        yield closed(log, log.end);
-        return;
-      } else if (log.detached) await this.#moveOn();
-      else if (this.#staleFrom !== undefined) await this.#renew(this.#staleFrom);
-      else await log.bell.wait(this.#signal);
-    }
+  /** Gives the place back, at once. */
+  #release(): void {
+    this.#seat[Symbol.dispose]();
+    this.#wake();
+  }
+
+  /** The next ring of the log, or the end of this reader: without a listener of its own for each. */
+  #ring({ bell }: PaneLog): Promise<void> {
+    return new Promise((resolve) => {
+      bell.add(resolve);
+      this.#wake = () => {
+        bell.takeBack(resolve);
+        resolve();
+      };
+    });
   }
 
   #hole(log: PaneLog): PaneGapReason | undefined {
@@ -223,7 +244,7 @@ export class PaneReader {
       this.#seat[Symbol.dispose]();
       this.#seat = seat;
       this.#least = 0;
-      if (this.#signal.aborted) this.release();
+      if (this.#signal.aborted) this.#release();
       this.#seatedAt = this.#host.tmux.clock.monotonic();
       this.#reconnectMs = Math.min(2 * this.#reconnectMs, mostReconnectMs);
       // What the log of before had left could be counted; what came since could not.

@@ -18,8 +18,7 @@ export async function* paneScreens(
   for await (const event of events) {
     if (event.kind === 'closed') return yield event;
     if (event.kind === 'snapshot') {
-      const { kind: _kind, data: _data, source: _source, ...seen } = event;
-      const screen = { kind: 'screen' as const, ...seen };
+      const screen = screenOf(event);
       if (last !== undefined && isSame(last, screen)) continue;
       last = screen;
       yield screen;
@@ -31,6 +30,21 @@ export async function* paneScreens(
       skip();
     }
   }
+}
+
+type SnapshotEvent = Extract<PaneOutputEvent, { kind: 'snapshot' }>;
+type ScreenEvent = Extract<PaneScreenEvent, { kind: 'screen' }>;
+const screens = new WeakMap<SnapshotEvent, ScreenEvent>();
+
+/** The same object for all who share the snapshot. */
+function screenOf(event: SnapshotEvent): ScreenEvent {
+  let screen = screens.get(event);
+  if (screen === undefined) {
+    const { kind: _kind, data: _data, source: _source, ...seen } = event;
+    screen = { kind: 'screen', ...seen };
+    screens.set(event, screen);
+  }
+  return screen;
 }
 
 export interface ScreenPace {

@@ -4,31 +4,39 @@
  * `return` wait for the event that may never come.
  */
 export function revocable<T>(
-  run: (signal: AbortSignal) => AsyncGenerator<T, void>,
+  open: (signal: AbortSignal) => Promise<AsyncIterator<T, void>>,
   signal: AbortSignal,
 ): AsyncIterableIterator<T, void> {
+  // A signal that is composed of two is slow to look at, and this one is looked at for each event.
   const own = new AbortController();
-  const either = AbortSignal.any([signal, own.signal]);
-  let events: AsyncGenerator<T, void> | undefined;
-  const end = () => {
-    own.abort(new Error('Nobody reads any more.'));
-    return events?.return();
+  const revoke = () => own.abort(signal.reason);
+  let events: AsyncIterator<T, void> | undefined;
+  const end = (): { done: true; value: undefined } => {
+    signal.removeEventListener('abort', revoke);
+    return { done: true, value: undefined };
   };
   return {
     async next() {
-      if (either.aborted) return { done: true, value: undefined };
-      events ??= run(either);
+      if (own.signal.aborted || signal.aborted) return end();
       try {
-        return await events.next();
+        if (events === undefined) {
+          signal.addEventListener('abort', revoke, { once: true });
+          events = await open(own.signal);
+        }
+        const step = await events.next();
+        return step.done === true ? end() : step;
       } catch (error) {
+        const cutOff = own.signal.aborted;
+        end();
         // Cut off while it waited for something: that is an end, not a failure.
-        if (either.aborted) return { done: true, value: undefined };
+        if (cutOff) return end();
         throw error;
       }
     },
     async return() {
-      await end();
-      return { done: true, value: undefined };
+      own.abort(new Error('Nobody reads any more.'));
+      await events?.return?.();
+      return end();
     },
     [Symbol.asyncIterator]() {
       return this;

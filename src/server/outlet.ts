@@ -1,0 +1,30 @@
+import type { Writable } from 'node:stream';
+import { Bell } from '../concurrency/bell.ts';
+
+/**
+ * The writing end of one connection, for all that is sent on it. Whoever has something to send waits
+ * until it is not full, and only then fetches what is newest: nothing piles up in here but what the
+ * connection's own buffer holds.
+ */
+export class Outlet {
+  readonly #stream: Writable;
+  readonly #drained = new Bell();
+
+  constructor(stream: Writable) {
+    this.#stream = stream;
+    stream.on('drain', () => this.#drained.ring());
+    stream.once('close', () => this.#drained.ring());
+  }
+
+  get isFull(): boolean {
+    return this.#stream.writableNeedDrain && !this.#stream.destroyed;
+  }
+
+  async untilDrained(): Promise<void> {
+    while (this.isFull) await this.#drained.wait();
+  }
+
+  write(bytes: Uint8Array): void {
+    if (!this.#stream.destroyed && !this.#stream.writableEnded) this.#stream.write(bytes);
+  }
+}

@@ -1,0 +1,13 @@
+import type { ExecutionResult } from 'graphql';
+
+const known = new WeakMap<ExecutionResult, Buffer>();
+
+/** A result as JSON, made once for all who are sent it. Only for results without errors. */
+export function resultBytes(result: ExecutionResult): Buffer {
+  let bytes = known.get(result);
+  if (bytes === undefined) {
+    bytes = Buffer.from(JSON.stringify(result));
+    known.set(result, bytes);
+  }
+  return bytes;
+}

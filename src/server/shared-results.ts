@@ -1,0 +1,222 @@
+import {
+  type ExecutionResult,
+  executeSubscriptionEvent,
+  Kind,
+  print,
+  type SelectionSetNode,
+  type ValidatedSubscriptionArgs,
+  visit,
+} from 'graphql';
+import type { Context } from '../resolvers/context.ts';
+import { audienceOf, type Sight, watched } from './audience.ts';
+
+/**
+ * One execution of an event for all subscribers to whom it looks the same.
+ *
+ * Each subscriber has a source of its own: where it stands, how fast it reads, and what it may see is
+ * looked at there. Sources hand out the same object to all who are at the same place, and by that
+ * object, by what was asked and by whose the result is (audience.ts), results are found again. So one
+ * who is slow leaves the others without anybody noticing, and one who catches up has joined them.
+ *
+ * A result that holds errors is nobody else's, for they name the request.
+ */
+export class SharedResults {
+  readonly #asked = new Map<string, Asked>();
+  #executions = 0;
+
+  /** How often an event was executed. */
+  get executions(): number {
+    return this.#executions;
+  }
+
+  /** How many different things are subscribed to. */
+  get size(): number {
+    return this.#asked.size;
+  }
+
+  /** The results of the events of a source. `ended` is called when they end, are left, or the caller is gone. */
+  of(
+    source: AsyncIterable<unknown>,
+    validated: ValidatedSubscriptionArgs,
+    context: Context,
+    ended: () => void,
+  ): AsyncGenerator<ExecutionResult, void, void> {
+    const key = keyOf(validated);
+    const asked = this.#asked.get(key) ?? { subscribers: 0, results: new WeakMap() };
+    this.#asked.set(key, asked);
+    asked.subscribers += 1;
+    let left = false;
+    const leave = () => {
+      context.signal?.removeEventListener('abort', leave);
+      if (!left && --asked.subscribers === 0) this.#asked.delete(key);
+      left = true;
+      ended();
+    };
+    context.signal?.addEventListener('abort', leave, { once: true });
+    if (context.signal?.aborted) leave();
+    const events = source[Symbol.asyncIterator]();
+    const over = { done: true, value: undefined } as const;
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      next: async () => {
+        try {
+          const step = await events.next();
+          if (step.done !== true) {
+            const shared = find(asked, step.value, context);
+            const value = shared ?? (await this.#make(asked, step.value, validated, context));
+            return { done: false, value };
+          }
+        } catch (error) {
+          leave();
+          throw error;
+        }
+        leave();
+        return over;
+      },
+      async return() {
+        try {
+          await events.return?.();
+        } finally {
+          leave();
+        }
+        return over;
+      },
+      async throw(error) {
+        await this.return();
+        throw error;
+      },
+      async [Symbol.asyncDispose]() {
+        await this.return();
+      },
+    };
+  }
+
+  /** Whoever asks alike while it is being made waits, and takes it where it turns out to be theirs too. */
+  async #make(
+    asked: Asked,
+    event: unknown,
+    validated: ValidatedSubscriptionArgs,
+    context: Context,
+  ): Promise<ExecutionResult> {
+    const made = resultsOf(asked, event);
+    const alike = audienceOf(context.viewer, 'alike');
+    const underWay = made?.underWay.get(alike);
+    if (underWay !== undefined) {
+      await underWay;
+      const shared = find(asked, event, context);
+      if (shared !== undefined) return shared;
+    }
+    const { context: contextValue, sight } = watched(context);
+    this.#executions += 1;
+    const executing = executeSubscriptionEvent({ ...validated, rootValue: event, contextValue });
+    if (!(executing instanceof Promise)) return keep(made, executing, sight(), context);
+    // A failure is told to who executes; who waits for it executes itself.
+    const settled = executing.then(
+      () => undefined,
+      () => undefined,
+    );
+    made?.underWay.set(alike, settled);
+    try {
+      return keep(made, await executing, sight(), context);
+    } finally {
+      if (made?.underWay.get(alike) === settled) made.underWay.delete(alike);
+    }
+  }
+}
+
+/** One thing that is subscribed to, by however many. */
+interface Asked {
+  subscribers: number;
+  readonly results: WeakMap<object, Made>;
+}
+
+/** What was made of one event. */
+interface Made {
+  anyone: Kept | undefined;
+  readonly byAudience: Map<string, Kept>;
+  /** By who is alike: the executions that are not finished. */
+  readonly underWay: Map<string, Promise<void>>;
+}
+
+interface Kept {
+  readonly result: ExecutionResult;
+  /** Monotonic; undefined: it holds as long as the event. */
+  readonly madeAt: number | undefined;
+}
+
+/** For so long what was known is known: nobody could tell the difference. */
+const youngMs = 100;
+
+function resultsOf(asked: Asked, event: unknown): Made | undefined {
+  if (typeof event !== 'object' || event === null) return undefined;
+  let made = asked.results.get(event);
+  if (made === undefined) {
+    made = { anyone: undefined, byAudience: new Map(), underWay: new Map() };
+    asked.results.set(event, made);
+  }
+  return made;
+}
+
+function find(asked: Asked, event: unknown, context: Context): ExecutionResult | undefined {
+  if (typeof event !== 'object' || event === null) return undefined;
+  const made = asked.results.get(event);
+  if (made === undefined) return undefined;
+  if (isYoung(made.anyone)) return made.anyone.result;
+  if (made.byAudience.size === 0) return undefined;
+  for (const reach of ['alike', 'own'] as const) {
+    const kept = made.byAudience.get(audienceOf(context.viewer, reach));
+    if (isYoung(kept)) return kept.result;
+  }
+  return undefined;
+}
+
+function isYoung(kept: Kept | undefined): kept is Kept {
+  if (kept === undefined) return false;
+  return kept.madeAt === undefined || performance.now() - kept.madeAt <= youngMs;
+}
+
+function keep(
+  made: Made | undefined,
+  result: ExecutionResult,
+  { reach, ages }: Sight,
+  { viewer }: Context,
+): ExecutionResult {
+  if (made === undefined || result.errors !== undefined) return result;
+  const kept = { result, madeAt: ages ? performance.now() : undefined };
+  if (reach === 'anyone') made.anyone = kept;
+  else made.byAudience.set(audienceOf(viewer, reach), kept);
+  return result;
+}
+
+/**
+ * What is asked of an event. The arguments of the subscription field itself are not in it: they
+ * choose the events, which are other objects then.
+ */
+function keyOf({ operation, fragmentDefinitions, variableValues }: ValidatedSubscriptionArgs) {
+  const chosen = {
+    ...operation,
+    variableDefinitions: [],
+    selectionSet: withoutArguments(operation.selectionSet),
+  };
+  const definitions = [chosen, ...Object.values(fragmentDefinitions)];
+  const values: Record<string, unknown> = {};
+  for (const definition of definitions)
+    visit(definition, {
+      VariableDefinition: () => false,
+      Variable({ name }) {
+        values[name.value] = variableValues.coerced[name.value];
+      },
+    });
+  return JSON.stringify([definitions.map((definition) => print(definition)), values]);
+}
+
+function withoutArguments(selectionSet: SelectionSetNode): SelectionSetNode {
+  const selections = selectionSet.selections.map((selection) => {
+    if (selection.kind === Kind.FIELD) return { ...selection, arguments: [] };
+    if (selection.kind === Kind.FRAGMENT_SPREAD) return selection;
+    return { ...selection, selectionSet: withoutArguments(selection.selectionSet) };
+  });
+  return { ...selectionSet, selections };
+}

@@ -1,0 +1,47 @@
+import type { ExecutionResult } from 'graphql';
+import type { WebSocket } from 'ws';
+import type { Outlet } from './outlet.ts';
+import { resultBytes } from './result-bytes.ts';
+import { textFrame } from './text-frame.ts';
+
+const end = Buffer.from('}');
+
+/**
+ * Sends the results of a subscription as `next` messages: the bytes of a result are made once for
+ * all sockets, and go out in one write. Given back are those that hold errors, which are for the
+ * protocol to mask and send, and the end.
+ */
+export function sentOn(
+  socket: WebSocket,
+  outlet: Outlet,
+  id: string,
+  results: AsyncGenerator<ExecutionResult, void, void>,
+): AsyncGenerator<ExecutionResult, void, void> {
+  const begin = Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`);
+  let left = false;
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    async next() {
+      for (;;) {
+        if (outlet.isFull) await outlet.untilDrained();
+        const step = await results.next();
+        if (step.done === true || step.value.errors !== undefined) return step;
+        if (!left && socket.readyState === socket.OPEN)
+          outlet.write(textFrame(begin, resultBytes(step.value), end));
+      }
+    },
+    async return() {
+      left = true;
+      return await results.return();
+    },
+    async throw(error) {
+      await this.return();
+      throw error;
+    },
+    async [Symbol.asyncDispose]() {
+      await this.return();
+    },
+  };
+}

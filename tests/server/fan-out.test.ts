@@ -1,0 +1,220 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { encodeId } from '../../src/resolvers/id.ts';
+import type { PaneOutputEvent } from '../../src/tmux/model.ts';
+import { bootId, listing, pathHex, server, session } from '../support/synthetic-fleet.ts';
+import { type Answer, type Service, startService } from '../support/synthetic-service.ts';
+import { eventually } from '../support/tmux-server.ts';
+import { bearer, socketClient } from '../support/transports.ts';
+
+/** One execution and one serialisation for all to whom an event looks the same, and never for others. */
+
+let service: Service;
+let ann: string;
+beforeEach(async () => {
+  service = await startService();
+  ann = service.accounts.add('ann', 'ADMIN').id;
+  service.accounts.add('bob', 'ADMIN');
+  service.accounts.add('ana', 'ANALYST');
+  service.accounts.add('dev', 'DEVELOPER');
+  service.fleet.set(listing(ann, [server(ann, 1, { sessions: [session(0)] })]));
+  return async () => await service[Symbol.asyncDispose]();
+});
+
+const paneId = () =>
+  encodeId({
+    type: 'TmuxPane',
+    ref: {
+      memberId: ann,
+      pathHex: pathHex('/tmp/tmux-1001/default-1'),
+      generation: `${bootId}:4001:100001`,
+      pane: 0,
+    },
+  });
+
+const snapshot: PaneOutputEvent = {
+  ...{ kind: 'snapshot', cursor: 'at-0', at: new Date(0), data: Buffer.from('screen') },
+  ...{ columns: 80, rows: 24, cursorColumn: 0, cursorRow: 0, alternateScreen: false },
+  ...{ source: 'CONTROL_CLIENT', screen: Buffer.from('screen\n') },
+};
+const chunk: PaneOutputEvent = {
+  ...{ kind: 'chunk', cursor: 'at-7', at: new Date(0), data: Buffer.from('\x1b[1mé\x1b[0m') },
+  ...{ carry: Buffer.alloc(0), state: 'text' },
+};
+
+const watch = `subscription($pane: ID!, $after: String, $controls: ControlSequences = KEPT) {
+  paneOutput(paneId: $pane, after: $after) {
+    __typename ... on PaneSnapshot { text } ... on PaneChunk { text(controls: $controls) data }
+    ... on PaneClosed { closeReason } } }`;
+const follow = (fields: string) =>
+  `subscription { listingChanged { __typename ... on ListingSnapshot { member { login ${fields} } } } }`;
+
+type Events = { readonly got: Answer<Record<string, unknown>>[]; leave(): void };
+
+/** Subscribes, and keeps what comes. */
+const subscribers: Record<
+  'WebSocket' | 'SSE',
+  (as: string, query: string, variables?: Record<string, unknown>) => Events
+> = {
+  WebSocket(as, query, variables = {}) {
+    const client = socketClient(service, bearer(as));
+    const got: Events['got'] = [];
+    client.subscribe<Record<string, unknown>>(
+      { query, variables },
+      {
+        next: (result) => void got.push(result as Events['got'][number]),
+        error: (errors) => void got.push({ errors } as Events['got'][number]),
+        complete: () => {},
+      },
+    );
+    return { got, leave: () => void client.dispose() };
+  },
+  SSE(as, query, variables = {}) {
+    const leave = new AbortController();
+    const got: Events['got'] = [];
+    const read = async () => {
+      const headers = { accept: 'text/event-stream' };
+      const { signal } = leave;
+      const response = await service.post({ query, variables }, { as, headers, signal });
+      let text = '';
+      for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+        text += part;
+        const events = text.split('\n\n');
+        text = events.pop() ?? '';
+        for (const event of events) {
+          const data = /^data: (.+)$/m.exec(event)?.[1];
+          if (data !== undefined) got.push(JSON.parse(data));
+        }
+      }
+    };
+    read().catch((error: unknown) => {
+      if (!leave.signal.aborted) throw error;
+    });
+    return { got, leave: () => leave.abort() };
+  },
+};
+
+async function executions(): Promise<number> {
+  const text = await (await fetch(`${service.url}/metrics`)).text();
+  return Number(/^muxwarden_subscription_executions (\d+)$/m.exec(text)?.[1]);
+}
+
+const number = async (events: readonly Events[], count: number) =>
+  await eventually(() => events.every(({ got }) => got.length >= count), `${count} events each`);
+
+describe.each(['WebSocket', 'SSE'] as const)('over %s', (transport) => {
+  const subscribe = subscribers[transport];
+
+  it('the bytes of a pane are executed once for all who watch it, whoever they are and wherever they came back', async () => {
+    service.accounts.let('ann-streams', {
+      ...service.accounts.viewer('ann'),
+      credentialId: 'another',
+      scopes: new Set(['STREAM']),
+    });
+    service.fleet.outputs.set(0, [snapshot, chunk]);
+    const all = ['ann', 'bob', 'ann-streams', 'bob'].map((as, at) =>
+      subscribe(as, watch, { pane: paneId(), after: at > 1 ? `at-${at}` : null }),
+    );
+    await number(all, 2);
+    expect(await executions()).toBe(2);
+    for (const { got } of all)
+      expect(got).toEqual([
+        { data: { paneOutput: { __typename: 'PaneSnapshot', text: 'screen' } } },
+        {
+          data: {
+            paneOutput: {
+              __typename: 'PaneChunk',
+              text: '\x1b[1mé\x1b[0m',
+              data: Buffer.from('\x1b[1mé\x1b[0m').toString('base64'),
+            },
+          },
+        },
+      ]);
+    for (const { leave } of all) leave();
+  });
+
+  it('what was asked in another way is executed for itself', async () => {
+    service.fleet.outputs.set(0, [chunk]);
+    const all = [
+      subscribe('ann', watch, { pane: paneId() }),
+      subscribe('ann', watch, { pane: paneId(), controls: 'STRIPPED' }),
+      subscribe('ann', watch.replaceAll('data', 'bytes: data'), { pane: paneId() }),
+    ];
+    await number(all, 1);
+    expect(await executions()).toBe(3);
+    expect(all.map(({ got }) => Object.keys(got[0]?.data?.paneOutput as object))).toEqual([
+      ['__typename', 'text', 'data'],
+      ['__typename', 'text', 'data'],
+      ['__typename', 'text', 'bytes'],
+    ]);
+    expect(JSON.stringify(all[1]?.got)).not.toContain('[1m');
+    for (const { leave } of all) leave();
+  });
+
+  it('a change of a listing is executed once for all who may see the same', async () => {
+    const all = ['ann', 'bob', 'ann'].map((as) => subscribe(as, follow('listing { version }')));
+    await number(all, 2);
+    const before = await executions();
+    service.fleet.set(listing(ann, [], { version: 'v2' }));
+    await number(all, 3);
+    expect(await executions()).toBe(before + 1);
+    for (const { got } of all) expect(JSON.stringify(got[2])).toContain('"v2"');
+    for (const { leave } of all) leave();
+  });
+
+  it('what one may see and another may not is never given to the other', async () => {
+    const screens =
+      'tmuxServers { sessions { windows { panes { capture { ... on PaneCapture { text } } } } } }';
+    const [bob, ana, dev] = ['bob', 'ana', 'dev'].map((as) => subscribe(as, follow(screens)));
+    if (bob === undefined || ana === undefined || dev === undefined) throw new Error('nobody');
+    await number([bob, ana], 2);
+    await number([dev], 1);
+    for (const version of ['v2', 'v3']) {
+      const seen = [bob, ana].map(({ got }) => got.length);
+      service.fleet.set(listing(ann, [server(ann, 1, { sessions: [session(0)] })], { version }));
+      await eventually(
+        () => [bob, ana].every(({ got }, at) => got.length > (seen[at] ?? 0)),
+        'the change',
+      );
+    }
+    expect(JSON.stringify(bob.got)).toContain('screen of %0');
+    expect(JSON.stringify(bob.got)).not.toContain('FORBIDDEN');
+    expect(JSON.stringify(ana.got)).toContain('FORBIDDEN');
+    expect(JSON.stringify(ana.got)).not.toContain('screen of');
+    expect(JSON.stringify(dev.got)).not.toContain('ListingSnapshot');
+    const requestIds = ana.got.flatMap(({ errors = [] }) =>
+      errors.map(({ extensions }) => extensions.requestId),
+    );
+    expect(requestIds.length).toBeGreaterThan(0);
+    for (const each of [bob, ana, dev]) each.leave();
+  });
+
+  it('an error names the request of each', async () => {
+    const screens =
+      'tmuxServers { sessions { windows { panes { capture { ... on PaneCapture { text } } } } } }';
+    const all = ['ana', 'ana'].map((as) => subscribe(as, follow(screens)));
+    await number(all, 2);
+    const ids = all.map(({ got }) => got.flatMap(({ errors = [] }) => errors)[0]?.extensions);
+    expect(ids[0]?.code).toBe('FORBIDDEN');
+    expect(ids[0]?.requestId).not.toBe(ids[1]?.requestId);
+    for (const { leave } of all) leave();
+  });
+
+  it('whose authority ends is ended alone, while the others go on', async () => {
+    service.fleet.outputs.set(0, [snapshot]);
+    const [one, other] = ['ann', 'bob'].map((as) => subscribe(as, watch, { pane: paneId() }));
+    const followers = ['ann', 'bob'].map((as) => subscribe(as, follow('listing { version }')));
+    if (one === undefined || other === undefined) throw new Error('nobody');
+    await number([one, other], 1);
+    await number(followers, 2);
+    service.accounts.setRole('bob', 'DEVELOPER');
+    await eventually(() => other.got.length === 2, 'its end');
+    expect(other.got[1]).toEqual({
+      data: { paneOutput: { __typename: 'PaneClosed', closeReason: 'PERMISSION_WITHDRAWN' } },
+    });
+    service.fleet.set(listing(ann, [], { version: 'v2' }));
+    await eventually(() => JSON.stringify(followers[0]?.got).includes('v2'), 'the change');
+    expect(JSON.stringify(followers[1]?.got)).not.toContain('v2');
+    expect(one.got).toHaveLength(1);
+    for (const each of [one, other, ...followers]) each.leave();
+  });
+});
