@@ -97,6 +97,7 @@ export const otherNames = [
   'MUXWARDEN_PROVISION',
   'MUXWARDEN_AGENTS',
   'MUXWARDEN_TRUSTED_DOCUMENTS',
+  'MUXWARDEN_RESTART_FILE',
   'MUXWARDEN_DEBUG',
 ] as const;
 
@@ -123,6 +124,8 @@ export interface Config extends Readonly<Record<NumberName, number>> {
   readonly agents: ReadonlyMap<string, string>;
   /** A file of the documents that browser sessions may send; undefined: they may send any. */
   readonly trustedDocuments: string | undefined;
+  /** A file whose writing has root restart the unit of the service; undefined: there is no such. */
+  readonly restartFile: string | undefined;
   /** NODE_ENV is `production`: only an ADMIN may ask for the schema. */
   readonly production: boolean;
 }
@@ -162,6 +165,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     ),
     MUXWARDEN_AGENTS: setting(agentTable, agentTable.parse(knownAgents)),
     MUXWARDEN_TRUSTED_DOCUMENTS: setting(text, ''),
+    MUXWARDEN_RESTART_FILE: setting(text, ''),
     NODE_ENV: setting(text, ''),
     ...Object.fromEntries(
       Object.values(numbers).map(([name, fallback, low, high]) => [
@@ -207,6 +211,7 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     trustedDocuments: read.MUXWARDEN_TRUSTED_DOCUMENTS
       ? resolve(read.MUXWARDEN_TRUSTED_DOCUMENTS)
       : undefined,
+    restartFile: read.MUXWARDEN_RESTART_FILE ? resolve(read.MUXWARDEN_RESTART_FILE) : undefined,
     production: read.NODE_ENV === 'production',
   });
 }

@@ -69,7 +69,7 @@ export async function serve(config: Config): Promise<void> {
     logger,
   });
   parts.defer(() => server.stop(drainMs));
-  parts.use(await writeServiceRecord(config.stateDir, server.url));
+  parts.use(await writeServiceRecord(config.stateDir, server.url, server.port));
   process.stdout.write(
     announce({
       url: server.url,

@@ -70,6 +70,7 @@ const keyScopes = {
   UPDATE_MEMBER: 'ADMIN',
   DELETE_MEMBER: 'ADMIN',
   PROVISION_MEMBER: 'ADMIN',
+  RESTART_SERVICE: 'ADMIN',
 } as const satisfies Record<string, Scope>;
 export type ReauthenticatedAction = keyof typeof keyScopes;
 

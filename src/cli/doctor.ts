@@ -3,6 +3,7 @@ import { escapeText } from '../escape.ts';
 import { type Command, exactly, readWords } from './command.ts';
 import { accountChecks } from './doctor/accounts.ts';
 import type { Check } from './doctor/check.ts';
+import { installedChecks } from './doctor/installed.ts';
 import { machineChecks } from './doctor/machine.ts';
 import { reachChecks } from './doctor/reach.ts';
 import { stateChecks } from './doctor/state.ts';
@@ -21,7 +22,13 @@ something is not right. Run it as the user who runs the service.
     exactly(positionals);
     const config = readConfig(io.environment);
     let wrong = 0;
-    for (const checks of [machineChecks, stateChecks, accountChecks, reachChecks]) {
+    for (const checks of [
+      machineChecks,
+      stateChecks,
+      accountChecks,
+      installedChecks,
+      reachChecks,
+    ]) {
       for await (const check of checks(config, io.environment)) {
         if (!check.ok) wrong += 1;
         io.out(values.json ? JSON.stringify(check) : line(check));

@@ -32,6 +32,14 @@ const commands: Readonly<Record<string, { summary: string; load(): Promise<Comma
     summary: 'check what the service needs',
     load: async () => (await import('./doctor.ts')).doctor,
   },
+  'install-system': {
+    summary: 'install the service for members who are Linux users',
+    load: async () => (await import('./install-system.ts')).installSystem,
+  },
+  restart: {
+    summary: 'have the service manager restart the service',
+    load: async () => (await import('./restart.ts')).restart,
+  },
   migrate: {
     summary: 'bring the database to what this version needs',
     load: async () => (await import('./migrate.ts')).migrate,

@@ -78,7 +78,7 @@ function provenAct({ action, targets, memberId }: Reauthenticate): ProvenAct {
   });
   if (new Set(named.map(({ id }) => id)).size < named.length)
     throw badInput('input.targets', 'names a tmux server twice.');
-  const onMember = !onServers && action !== 'CREATE_MEMBER';
+  const onMember = !onServers && action !== 'CREATE_MEMBER' && action !== 'RESTART_SERVICE';
   if (onMember !== (memberId !== null))
     throw badInput(
       'input.memberId',

@@ -13,6 +13,7 @@ import './pane-screen.ts';
 import './audit.ts';
 import './restart.ts';
 import './repair.ts';
+import './restart-service.ts';
 import './sign-in.ts';
 import './restart-idle.ts';
 import './api-key.ts';

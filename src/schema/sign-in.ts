@@ -47,7 +47,7 @@ const ReauthenticateInput = builder.inputType('ReauthenticateInput', {
       type: AuditAction,
       required: true,
       description:
-        'RESTART_TMUX_SERVER, REPAIR_TMUX_SERVER, CREATE_API_KEY, CREATE_MEMBER, UPDATE_MEMBER or DELETE_MEMBER.',
+        'RESTART_TMUX_SERVER, REPAIR_TMUX_SERVER, CREATE_API_KEY, CREATE_MEMBER, UPDATE_MEMBER, DELETE_MEMBER or RESTART_SERVICE.',
     }),
     targets: t.field({
       type: [TmuxServerTarget],

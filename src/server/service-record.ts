@@ -7,15 +7,30 @@ import { jsonText } from '../json-text.ts';
 
 /** What a running service leaves in its state directory, for commands: `service.json`. */
 const shape = jsonText.pipe(
-  z.object({ url: z.url(), pid: z.number().int().positive(), startTicks: z.string() }),
+  z.object({
+    url: z.url(),
+    /** Where it listens, whatever address it has outside. */
+    port: z.number().int().positive().optional(),
+    pid: z.number().int().positive(),
+    startTicks: z.string(),
+  }),
 );
 export type ServiceRecord = z.infer<typeof shape>;
 
 /** Written once the service listens; disposing it takes it away. */
-export async function writeServiceRecord(stateDir: string, url: string): Promise<AsyncDisposable> {
+export async function writeServiceRecord(
+  stateDir: string,
+  url: string,
+  port?: number,
+): Promise<AsyncDisposable> {
   const path = join(stateDir, 'service.json');
   const life = await lifeOf(process.pid);
-  const record: ServiceRecord = { url, pid: process.pid, startTicks: life?.startTicks ?? '' };
+  const record: ServiceRecord = {
+    url,
+    ...(port === undefined ? {} : { port }),
+    pid: process.pid,
+    startTicks: life?.startTicks ?? '',
+  };
   await writeFileDurably(path, `${JSON.stringify(record)}\n`, 0o600);
   return { [Symbol.asyncDispose]: () => rm(path, { force: true }) };
 }

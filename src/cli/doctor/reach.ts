@@ -6,7 +6,7 @@ import { Members } from '../../members/members.ts';
 import { withDatabase } from '../with-database.ts';
 import { bad, type Check, good } from './check.ts';
 
-const installing = 'docs/deployment.md says how to install it.';
+const installing = 'As root: muxwarden install-system (docs/deployment.md).';
 
 /** The helper and, in system mode, the right to run it as each member. */
 export async function* reachChecks(config: Config): AsyncIterable<Check> {
@@ -47,7 +47,7 @@ async function helper(file: string, byRoot: boolean): Promise<Check> {
   }
 }
 
-/** sudo itself says what it would allow; nothing is run. */
+/** sudo itself says what it would allow; for the first member the helper is started, and asked nothing. */
 async function* rules(config: Config): AsyncIterable<Check> {
   const members = await withDatabase(config, (database) => new Members(database).list()).catch(
     () => undefined,
@@ -89,7 +89,25 @@ async function* rules(config: Config): AsyncIterable<Check> {
       : bad(
           name,
           `not allowed: ${refused.join('; ')}`,
-          `Is there a Linux user ${osUser}, in the group of the sudo rule? ${installing}`,
+          `Is there a Linux user ${osUser}, in the group of the sudo rule? usermod --append --groups muxwarden-members ${osUser}`,
         );
   }
+  const [first] = owners;
+  if (first !== undefined) yield await called(read, first.login, first.osUser ?? '');
+}
+
+async function called(file: string, login: string, osUser: string): Promise<Check> {
+  const name = `helper as ${login} (${osUser})`;
+  const { exitCode, stdout, stderr, originalMessage } = await execa(
+    'sudo',
+    ['-n', '-u', osUser, file, 'serve'],
+    { reject: false, timeout: 10_000, input: '' },
+  );
+  if (exitCode === 0 && stdout === '' && stderr === '') return good(name, 'starts and ends');
+  const said = `${stderr || stdout || originalMessage || `exit status ${exitCode}`}`;
+  return bad(
+    name,
+    `does not run: ${said.slice(0, 300)}`,
+    `Mend what sudo or the helper says. ${installing}`,
+  );
 }

@@ -1,0 +1,347 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { service, sudoers } from '../../src/cli/install/texts.ts';
+import { type OwnMachine, repository, startOwnMachine } from '../lab/own-machine.ts';
+import { lacks } from '../support/needs.ts';
+import { eventually } from '../support/tmux-server.ts';
+
+/** One installation from before to after, on a machine of its own with a real systemd and sudo. */
+
+const unable = lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux');
+
+describe.skipIf(unable)('install-system', () => {
+  let machine: OwnMachine;
+  let untouched: string;
+  beforeAll(async () => {
+    machine = await startOwnMachine();
+    await machine.sh('useradd --uid 61001 --create-home mw-alice; useradd --uid 61002 mw-bob');
+    untouched = await everything();
+  });
+  afterAll(() => machine?.[Symbol.asyncDispose]());
+
+  const install = (...words: string[]) => machine.muxwarden(['install-system', ...words]);
+
+  /** Whatever an installation could touch: names, owners, modes, times, and the lists of accounts. */
+  const everything = () =>
+    machine
+      .sh(`cd /; getent passwd; getent group; getent shadow
+      find opt/muxwarden etc/muxwarden etc/sudoers.d etc/sudoers etc/systemd/system usr/local/sbin \\
+        var/lib/muxwarden -printf '%p %u %g %m %s %T@\\n' 2>/dev/null | grep -v '^etc/systemd/system ' | sort
+      exit 0`)
+      .then((text) =>
+        text.replaceAll(/^(\S+ \S+ \S+ \d+) \d+ [\d.]+$/gm, (line, start) =>
+          // A folder's size and time tell only that something came and went.
+          /^(opt|etc\/sudoers\.d|usr\/local\/sbin) /.test(line) ? start : line,
+        ),
+      );
+
+  const refusals = [
+    [
+      'a privileged account of its name',
+      'useradd --system -G sudo muxwarden',
+      'userdel muxwarden',
+      /account muxwarden already.*group sudo.*shell/,
+    ],
+    [
+      'a group with root in it',
+      'groupadd muxwarden-members; gpasswd -a root muxwarden-members',
+      'groupdel muxwarden-members',
+      /root \(it is root.*gpasswd -d/,
+    ],
+    [
+      'a rule of somebody else',
+      'echo "# mine" >/etc/sudoers.d/muxwarden',
+      'rm /etc/sudoers.d/muxwarden',
+      /sudoers\.d\/muxwarden is in the way: muxwarden did not make it/,
+    ],
+    [
+      'a link where the unit goes',
+      'ln -s /etc/hosts /etc/systemd/system/muxwarden.service',
+      'rm /etc/systemd/system/muxwarden.service',
+      /muxwarden\.service is in the way: it is no plain file/,
+    ],
+    [
+      'a state folder of somebody else',
+      'install -d -o mw-bob /var/lib/muxwarden',
+      'rmdir /var/lib/muxwarden',
+      /\/var\/lib\/muxwarden is in the way: it belongs to/,
+    ],
+    [
+      'a folder that others can write',
+      'chmod o+w /opt',
+      'chmod o-w /opt',
+      /can change \/opt,.*chmod go-w \/opt/,
+    ],
+    [
+      'no visudo',
+      'mv /usr/sbin/visudo /usr/sbin/visudo.away',
+      'mv /usr/sbin/visudo.away /usr/sbin/visudo',
+      /no visudo here.*apt-get install sudo/,
+    ],
+    [
+      'no sudo',
+      'mv /usr/bin/sudo /usr/bin/sudo.away',
+      'mv /usr/bin/sudo.away /usr/bin/sudo',
+      /no sudo here.*apt-get install sudo/,
+    ],
+  ] as const;
+
+  it.each(refusals)(
+    'refuses %s in one sentence, and changes nothing',
+    async (_, make, mend, said) => {
+      await machine.sh(make);
+      const before = await everything();
+      const { exitCode, stdout, stderr } = await install();
+      expect({ exitCode, stdout, stderr }).toEqual({
+        exitCode: 1,
+        stdout: '',
+        stderr: expect.stringMatching(said),
+      });
+      expect(stderr.split('\n')).toHaveLength(1);
+      expect(await everything()).toBe(before);
+      await machine.sh(mend);
+    },
+  );
+
+  it('refuses whoever is not root', async () => {
+    const { exitCode, stderr } = await machine.muxwarden(['install-system'], { user: 'mw-alice' });
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringMatching(/is for root\. Run it with sudo/),
+    ]);
+  });
+
+  it('only says what it would do in a dry run', async () => {
+    const { exitCode, stdout } = await install('--dry-run');
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/^would be made: account muxwarden$/m);
+    expect(
+      stdout
+        .split('\n')
+        .slice(0, -1)
+        .every((line) => line.startsWith('would be made: ')),
+    ).toBe(true);
+    expect(await everything()).toBe(untouched);
+  });
+
+  it('takes back what it did when a step fails, and leaves the old state', async () => {
+    await machine.sh('cp -p /etc/sudoers /etc/sudoers.away; sed -i /includedir/d /etc/sudoers');
+    const { exitCode, stderr } = await install();
+    await machine.sh('mv /etc/sudoers.away /etc/sudoers');
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /^muxwarden: rule for sudo .*@includedir .* Everything is as it was before\.$/,
+      ),
+    ]);
+    expect(await everything()).toBe(untouched);
+  });
+
+  it('makes all of it, as the documentation prints it, and the second time nothing', async () => {
+    const { exitCode, stdout, stderr } = await install();
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toMatch(/^made +account muxwarden$/m);
+    const page = await readFile(join(repository, 'docs/deployment.md'), 'utf8');
+    const block = (language: string) =>
+      new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1];
+    expect(block('sudoers')).toBe(sudoers);
+    expect(block('ini')).toBe(service);
+    expect(await machine.sh('cat /etc/sudoers.d/muxwarden')).toBe(sudoers.trimEnd());
+    expect(await machine.sh('cat /etc/systemd/system/muxwarden.service')).toBe(service.trimEnd());
+    expect(
+      await machine.sh(
+        'stat -c "%n %U:%G %a" /etc/sudoers.d/muxwarden /opt/muxwarden/libexec/* /var/lib/muxwarden /opt/muxwarden/program',
+      ),
+    ).toBe(
+      [
+        '/etc/sudoers.d/muxwarden root:root 440',
+        '/opt/muxwarden/libexec/muxwarden-member root:root 755',
+        '/opt/muxwarden/libexec/muxwarden-member-act root:root 755',
+        '/var/lib/muxwarden muxwarden:muxwarden 700',
+        '/opt/muxwarden/program root:root 755',
+      ].join('\n'),
+    );
+    expect(await machine.sh('find /opt/muxwarden ! -user root -o -perm /022 ! -type l')).toBe('');
+    expect(
+      await machine.sh('visudo -c -q && systemd-analyze verify /etc/systemd/system/muxwarden*'),
+    ).toBe('');
+    const installed = await everything();
+    const again = await install();
+    expect(again.exitCode).toBe(0);
+    expect(again.stdout).toMatch(/\nNothing was changed: all of it is as it should be\.$/);
+    expect(again.stdout).not.toMatch(/^(made|updated)/m);
+    expect(await everything()).toBe(installed);
+  });
+
+  it('runs without the clone that it came from, as a unit, and doctor has nothing to say', async () => {
+    await machine.sh(`echo MUXWARDEN_PORT=0 >>/etc/muxwarden/environment
+      usermod -aG muxwarden-members mw-alice
+      systemctl enable --now --quiet muxwarden.service
+      umount ${repository}`);
+    await eventually(
+      async () =>
+        (await machine.run(['test', '-e', '/var/lib/muxwarden/state/service.json'])).exitCode === 0,
+      'the unit serves',
+      50_000,
+    );
+    await machine.sh('muxwarden members add alice --os-user mw-alice');
+    const { stdout, stderr, exitCode } = await machine.run(['muxwarden', 'doctor']);
+    expect({ stdout, stderr, exitCode }).toEqual({
+      stdout: expect.not.stringContaining('PROBLEM'),
+      stderr: 'All is well.',
+      exitCode: 0,
+    });
+    expect(stdout).toMatch(/^ok +helper as alice \(mw-alice\): starts and ends$/m);
+    const unit = await machine.sh('systemctl show muxwarden.service -p MainPID --value');
+    expect(await machine.sh(`cat /proc/${unit}/cgroup; stat -c %U /proc/${unit}`)).toMatch(
+      /muxwarden\.service\nmuxwarden$/,
+    );
+  }, 120_000);
+
+  it('is restarted by its unit, from within, on record; never by a process of its own', async () => {
+    const main = () => machine.sh('systemctl show muxwarden.service -p MainPID --value');
+    const before = await main();
+    const { exitCode, stdout, stderr } = await machine.run([
+      'muxwarden',
+      'restart',
+      '--reason',
+      'new settings',
+    ]);
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 0,
+      stderr: 'muxwarden.service is being restarted.',
+    });
+    const after = await main();
+    expect(stdout).toMatch(new RegExp(`^The service runs again, as process ${after} at http`));
+    expect(after).not.toBe(before);
+    expect(await machine.sh('systemctl show muxwarden.service -p NRestarts --value')).toBe('0');
+    expect((await machine.sh('pgrep -u muxwarden -f "muxwarden.js serve"')).split('\n')).toEqual([
+      after,
+    ]);
+    const record = await machine.sh('muxwarden audit export 2>/dev/null | grep RESTART_SERVICE');
+    const rows = record.split('\n').map((line) => JSON.parse(line));
+    expect(
+      rows.map(({ phase, outcome, targetLabel, statedReason }) => [
+        phase,
+        outcome,
+        targetLabel,
+        statedReason,
+      ]),
+    ).toEqual([
+      ['INTENT', null, 'muxwarden.service', 'new settings'],
+      ['OUTCOME', 'SUCCEEDED', 'muxwarden.service', 'new settings'],
+    ]);
+  }, 120_000);
+
+  /** What is broken, the check that names it, and the mend: what the remedy says, or a part of it. */
+  const faults = [
+    [
+      'usermod --shell /bin/sh muxwarden',
+      'account muxwarden',
+      'usermod --shell /usr/sbin/nologin muxwarden',
+    ],
+    [
+      'gpasswd -a mw-bob muxwarden-members; usermod -aG sudo mw-bob',
+      'group muxwarden-members',
+      'gpasswd -d mw-bob muxwarden-members',
+    ],
+    [
+      'chmod 0775 /opt/muxwarden/libexec/muxwarden-member',
+      'installed helper /opt/muxwarden/libexec/muxwarden-member',
+    ],
+    [
+      'echo >>/opt/muxwarden/libexec/muxwarden-member-act',
+      'installed helper /opt/muxwarden/libexec/muxwarden-member-act',
+      'true',
+    ],
+    ['chmod 0444 /etc/sudoers.d/muxwarden', 'rule for sudo /etc/sudoers.d/muxwarden'],
+    ['chmod 0711 /var/lib/muxwarden', 'state folder /var/lib/muxwarden'],
+    ['chown mw-bob /etc/muxwarden/environment', 'settings file /etc/muxwarden/environment'],
+    [
+      'sed -i s/UMask=0077/UMask=0022/ /etc/systemd/system/muxwarden.service',
+      'unit /etc/systemd/system/muxwarden.service',
+      'mv /etc/systemd/system/muxwarden.service /root',
+    ],
+    [
+      'rm /etc/systemd/system/muxwarden-restart.path',
+      'unit /etc/systemd/system/muxwarden-restart.path',
+      'true',
+    ],
+  ] as const;
+
+  interface Check {
+    readonly name: string;
+    readonly ok: boolean;
+    readonly remedy: string | null;
+  }
+  async function problems(): Promise<readonly Check[]> {
+    const { stdout } = await machine.run(['muxwarden', 'doctor', '--json']);
+    return stdout
+      .split('\n')
+      .map((line): Check => JSON.parse(line))
+      .filter(({ ok }) => !ok);
+  }
+
+  it('has doctor name each fault, and what it says mends it', async () => {
+    for (const [fault] of faults) await machine.sh(fault);
+    const found = await problems();
+    const names = found.map(({ name }) => name);
+    expect(names).toEqual(expect.arrayContaining(faults.map(([, name]) => name)));
+    for (const [, name, mend] of faults) {
+      const remedy = found.find((each) => each.name === name)?.remedy ?? '';
+      const said = remedy.match(/(?:chown|chmod|usermod --append) [^;]+/g)?.join('; ');
+      await machine.sh(mend ?? said ?? `echo no command in: ${remedy}; false`);
+    }
+    await machine.sh('muxwarden install-system');
+    expect(await problems()).toEqual([]);
+  }, 120_000);
+
+  it('has doctor say that sudo allows more, or understands something else', async () => {
+    await machine.sh(
+      'echo "muxwarden ALL=(root) /usr/bin/id" >/etc/sudoers.d/zz; chmod 0440 /etc/sudoers.d/zz; gpasswd -d mw-alice muxwarden-members',
+    );
+    const found = await problems();
+    const more = found.map(({ name }) => name);
+    const refused = found.find(({ name }) => name === 'sudo for alice (mw-alice)');
+    await machine.sh(/usermod .*/.exec(refused?.remedy ?? '')?.[0] ?? 'false');
+    await machine.sh('rm /etc/sudoers.d/zz; sed -i "s/log_denied, //" /etc/sudoers.d/muxwarden');
+    const less = (await problems()).map(({ name }) => name);
+    expect([more, less]).toEqual(
+      Array(2).fill(expect.arrayContaining(['rule for sudo /etc/sudoers.d/muxwarden'])),
+    );
+    const changed = await machine.run(['muxwarden', 'install-system']);
+    expect([changed.exitCode, changed.stderr]).toEqual([
+      1,
+      expect.stringMatching(/is in the way: it was changed since/),
+    ]);
+    await machine.sh('rm /etc/sudoers.d/muxwarden; muxwarden install-system');
+    expect(await problems()).toEqual([]);
+  }, 120_000);
+
+  it('takes away what it made and nothing else; members and their tmux servers go on', async () => {
+    await machine.sh('tmux new-session -d', {
+      user: 'mw-alice',
+      environment: { HOME: '/home/mw-alice' },
+    });
+    const alive = await machine.sh('pgrep -u mw-alice tmux');
+    const { exitCode, stdout } = await machine.run(['muxwarden', 'install-system', '--uninstall']);
+    expect(exitCode).toBe(0);
+    expect(stdout.match(/^kept .*$/gm)).toEqual([
+      expect.stringMatching(/state \/var\/lib\/muxwarden: it holds the record/),
+      expect.stringMatching(/settings \/etc\/muxwarden\/environment: it was changed since/),
+      expect.stringMatching(/directory \/etc\/muxwarden: there is more in it/),
+    ]);
+    expect(await machine.sh('pgrep -u mw-alice tmux')).toBe(alive);
+    expect(await machine.sh('stat -c "%U %a" /var/lib/muxwarden')).toBe('root 700');
+    await machine.sh('rm -r /var/lib/muxwarden /etc/muxwarden; gpasswd -d mw-bob sudo');
+    const lists = (text: string) =>
+      text.split('\n').filter((line) => !/:|^etc\/sudoers /.test(line));
+    expect(lists(await everything())).toEqual(lists(untouched));
+    expect(
+      await machine.sh(
+        'getent passwd muxwarden || getent group muxwarden || getent group muxwarden-members || true',
+      ),
+    ).toBe('');
+  });
+});
