@@ -297,6 +297,15 @@ describe.skipIf(unable)('install-system', () => {
     expect(await problems()).toEqual([]);
   }, 120_000);
 
+  it('takes the rule of the program for accounts for what it is', async () => {
+    const page = await readFile(join(repository, 'docs/provisioning.md'), 'utf8');
+    const rule = /```sudoers\n([\s\S]*?)```/.exec(page)?.[1] ?? '';
+    await machine.sh('cat >/etc/sudoers.d/provision; visudo -c -q', { input: rule });
+    expect(await problems()).toEqual([]);
+    expect((await machine.run(['muxwarden', 'install-system', '--dry-run'])).exitCode).toBe(0);
+    await machine.sh('rm /etc/sudoers.d/provision');
+  }, 120_000);
+
   it('has doctor say that sudo allows more, or understands something else', async () => {
     await machine.sh(
       'echo "muxwarden ALL=(root) /usr/bin/id" >/etc/sudoers.d/zz; chmod 0440 /etc/sudoers.d/zz; gpasswd -d mw-alice muxwarden-members',

@@ -17,7 +17,7 @@ import {
   unit,
   unitFile,
 } from '../install/places.ts';
-import { accountNamed, membersOf, rulesIn } from '../install/privileges.ts';
+import { accountNamed, isForAccounts, membersOf, rulesIn } from '../install/privileges.ts';
 import { ownRoot } from '../install/program.ts';
 import { restartPathUnit, restartServiceUnit, service, sudoers } from '../install/texts.ts';
 import { bad, type Check, good } from './check.ts';
@@ -120,12 +120,13 @@ async function ruleCheck(): Promise<Check> {
     ...{ reject: false, timeout: 10_000, stdin: 'ignore' },
   });
   const said = stdout.replaceAll(/\s+/g, ' ');
-  const [defaults = '', rules = ''] = said.split(/User \S+ may run the following commands on \S+ /);
+  const [defaults = '', list = ''] = said.split(/User \S+ may run the following commands on \S+ /);
+  const rules = list.split(/ (?=\([^)]+\) )/).filter((rule) => !isForAccounts(rule));
   const missing = defaultsIn(sudoers).filter((word) => !defaults.includes(word));
-  if (missing.length > 0 || rules.trim() !== rulesIn(sudoers, account).join(' '))
+  if (missing.length > 0 || rules.join(' ').trim() !== rulesIn(sudoers, account).join(' '))
     return bad(
       name,
-      `sudo understands something else: ${missing.length > 0 ? `without ${missing.join(', ')}` : rules.trim().slice(0, 300) || 'nothing is allowed'}`,
+      `sudo understands something else: ${missing.length > 0 ? `without ${missing.join(', ')}` : rules.join(' ').slice(0, 300) || 'nothing is allowed'}`,
       `Move ${sudoersFile} away, then, as root: ${again}. Look for other rules that name ${account}.`,
     );
   return good(name, "is that of this version, root's, mode 0440; nothing else is allowed");

@@ -1,6 +1,13 @@
 import { CommandError } from '../command.ts';
 import { account, membersGroup, stateHome } from './places.ts';
-import { accountNamed, membersOf, privilegesOf, rulesIn, sudoRules } from './privileges.ts';
+import {
+  accountNamed,
+  isForAccounts,
+  membersOf,
+  privilegesOf,
+  rulesIn,
+  sudoRules,
+} from './privileges.ts';
 import type { Step } from './step.ts';
 import { sudoers } from './texts.ts';
 import { must, tool } from './tool.ts';
@@ -63,7 +70,9 @@ export async function accountFaults(): Promise<readonly string[] | undefined> {
   const found = await accountNamed(account);
   if (found === undefined) return undefined;
   const ours = rulesIn(sudoers, account);
-  const others = (await sudoRules(account)).filter((rule) => !ours.includes(rule));
+  const others = (await sudoRules(account)).filter(
+    (rule) => !ours.includes(rule) && !isForAccounts(rule),
+  );
   const shadow = (await tool('getent', 'shadow', account)).stdout.split(':')[1] ?? '!';
   return [
     ...(await privilegesOf(found)),

@@ -11,6 +11,9 @@ export const helper = `${root}/libexec/muxwarden-member`;
 /** The same file under a second name: sudo records each call of it. */
 export const helperAct = `${helper}-act`;
 
+/** Root's own program for accounts, with a rule of its own (docs/provisioning.md); not laid down by us. */
+export const provision = `${root}/libexec/muxwarden-provision`;
+
 export const sudoersFile = '/etc/sudoers.d/muxwarden';
 export const settingsFile = '/etc/muxwarden/environment';
 export const commandFile = '/usr/local/sbin/muxwarden';

@@ -1,4 +1,4 @@
-import { account as serviceAccount } from './places.ts';
+import { provision, account as serviceAccount } from './places.ts';
 import { tool } from './tool.ts';
 
 /** A Linux account as the system's own tools tell it. */
@@ -50,6 +50,14 @@ export async function sudoRules(name: string): Promise<readonly string[]> {
     .map((rule) => rule.replaceAll(/\s+/g, ' ').trim())
     .filter(Boolean);
 }
+
+/** Of the program for accounts alone. */
+export const isForAccounts = (rule: string) =>
+  rule.startsWith('(root) ') &&
+  rule
+    .replace(/^\(root\) (\S+ )*?(?=\/)/, '')
+    .split(', ')
+    .every((command) => command.startsWith(`${provision} `));
 
 /** How `sudo -l` prints the rules of this text for that account. */
 export function rulesIn(text: string, name: string): readonly string[] {
