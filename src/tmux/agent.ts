@@ -42,13 +42,9 @@ export function agentsOf(
   look: AgentLook,
 ): ReadonlyMap<number, AgentView> {
   const agents = new Map<number, AgentView>();
-  for (const { windows } of sessions) {
-    for (const window of windows) {
-      for (const pane of window.panes) {
-        const agent = mayBeAgent(pane) ? agentOf(pane, window, look) : null;
-        if (agent !== null) agents.set(pane.pane, agent);
-      }
-    }
+  for (const { window, pane } of suspectsOf(sessions).panes) {
+    const agent = agentOf(pane, window, look);
+    if (agent !== null) agents.set(pane.pane, agent);
   }
   return agents;
 }
@@ -59,8 +55,14 @@ export function withAgents(
   agents: ReadonlyMap<number, AgentView>,
 ): readonly SessionView[] {
   if (agents.size === 0) return sessions;
-  const pane = (view: PaneView): PaneView => ({ ...view, agent: agents.get(view.pane) ?? null });
-  const window = (view: WindowView): WindowView => ({ ...view, panes: view.panes.map(pane) });
+  const pane = (view: PaneView): PaneView => {
+    const agent = agents.get(view.pane);
+    return agent === undefined ? view : { ...view, agent };
+  };
+  const window = (view: WindowView): WindowView => {
+    const any = view.panes.some((each) => agents.has(each.pane));
+    return any ? { ...view, panes: view.panes.map(pane) } : view;
+  };
   return sessions.map((session) => ({ ...session, windows: session.windows.map(window) }));
 }
 
@@ -69,9 +71,43 @@ export function workingAgents(
   sessions: readonly SessionView[],
   agents: ReadonlyMap<number, AgentView>,
 ): number | null {
-  const panes = sessions.flatMap(({ windows }) => windows.flatMap((window) => window.panes));
-  if (panes.some(({ dead, foreground }) => !dead && foreground === null)) return null;
+  if (suspectsOf(sessions).someUnseen) return null;
   return [...agents.values()].filter(({ state }) => state === 'WORKING').length;
+}
+
+/** What in these panes decides about agents and holds as long as the panes are the same. */
+interface Suspects {
+  readonly panes: readonly { readonly window: WindowView; readonly pane: PaneView }[];
+  /** Nobody could see what runs in the foreground of some pane. */
+  readonly someUnseen: boolean;
+}
+
+/** Nearly all windows, and most listings, are the very same from look to look. */
+const known = new WeakMap<WindowView | readonly SessionView[], Suspects>();
+
+function suspectsOf(sessions: readonly SessionView[]): Suspects {
+  let suspects = known.get(sessions);
+  if (suspects === undefined) {
+    const each = sessions.flatMap(({ windows }) => windows.map(suspectsIn));
+    suspects = {
+      panes: each.flatMap(({ panes }) => panes),
+      someUnseen: each.some(({ someUnseen }) => someUnseen),
+    };
+    known.set(sessions, suspects);
+  }
+  return suspects;
+}
+
+function suspectsIn(window: WindowView): Suspects {
+  let suspects = known.get(window);
+  if (suspects === undefined) {
+    suspects = {
+      panes: window.panes.filter(mayBeAgent).map((pane) => ({ window, pane })),
+      someUnseen: window.panes.some(({ dead, foreground }) => !dead && foreground === null),
+    };
+    known.set(window, suspects);
+  }
+  return suspects;
 }
 
 function mayBeAgent({ dead, foreground, report, title }: PaneView): boolean {

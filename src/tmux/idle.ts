@@ -30,7 +30,7 @@ const grainMs = 1_000;
 export function idleness(server: ListedServer, now: Date, idleAfterMs: number): Idleness {
   const stale = unseen(server);
   if (stale !== undefined) return { idle: null, evidence: [stale] };
-  const look: Look = { server, now: now.getTime(), idleAfterMs };
+  const look = lookAt(server, now, idleAfterMs);
   const busy = firstOf(inTheWay(look));
   if (busy.length > 0) return { idle: false, evidence: busy };
   const unknown = firstOf(notKnown(look));
@@ -41,15 +41,24 @@ export function idleness(server: ListedServer, now: Date, idleAfterMs: number): 
 /** The same without the sentences. */
 export function isIdle(server: ListedServer, now: Date, idleAfterMs: number): boolean | null {
   if (unseen(server) !== undefined) return null;
-  const look: Look = { server, now: now.getTime(), idleAfterMs };
+  const look = lookAt(server, now, idleAfterMs);
   if (!inTheWay(look).next().done) return false;
   return notKnown(look).next().done ? true : null;
 }
 
 interface Look {
   readonly server: ListedServer;
+  /** Each once, however often it is linked. */
+  readonly windows: readonly WindowView[];
   readonly now: number;
   readonly idleAfterMs: number;
+}
+
+function lookAt(server: ListedServer, now: Date, idleAfterMs: number): Look {
+  const windows = new Map<number, WindowView>();
+  for (const session of server.sessions ?? [])
+    for (const window of session.windows) windows.set(window.window, window);
+  return { server, windows: [...windows.values()], now: now.getTime(), idleAfterMs };
 }
 
 function unseen({ status, listing, sessions }: ListedServer): string | undefined {
@@ -58,7 +67,7 @@ function unseen({ status, listing, sessions }: ListedServer): string | undefined
   return undefined;
 }
 
-function* inTheWay({ server, now, idleAfterMs }: Look): Generator<string, undefined> {
+function* inTheWay({ server, windows, now, idleAfterMs }: Look): Generator<string, undefined> {
   for (const { session, attachedClients } of server.sessions ?? []) {
     if (attachedClients)
       yield `${count(attachedClients, 'client')} attached to session $${session}`;
@@ -67,12 +76,12 @@ function* inTheWay({ server, now, idleAfterMs }: Look): Generator<string, undefi
     yield `${count(server.attachedClients, 'client')} attached`;
   }
   const last = new Map(server.activity.map(({ window, at }) => [window, at]));
-  for (const window of windowsOf(server)) {
+  for (const window of windows) {
     const at = last.get(window.window);
     if (at === undefined || now - at.getTime() - grainMs >= idleAfterMs) continue;
     yield `${panesOf(window)}: something was written ${ago(now - at.getTime())}`;
   }
-  for (const pane of livePanes(server)) {
+  for (const pane of panesInUse(windows)) {
     const reason = occupation(pane, now);
     if (reason !== undefined) yield `%${pane.pane}: ${reason}`;
   }
@@ -94,22 +103,22 @@ function occupation({ foreground, agent, currentCommand }: PaneView, now: number
     : undefined;
 }
 
-function* notKnown({ server }: Look): Generator<string, undefined> {
+function* notKnown({ server, windows }: Look): Generator<string, undefined> {
   if (server.listing.reason !== null) {
     yield `not all of it could be seen: ${escapeText(server.listing.detail ?? server.listing.reason)}`;
   }
   if (server.attachedClients === null) yield 'who is attached is not known';
   const seen = new Set(server.activity.map(({ window }) => window));
-  for (const window of windowsOf(server)) {
+  for (const window of windows) {
     if (!seen.has(window.window)) yield `${panesOf(window)}: when it wrote last is not known`;
   }
-  for (const pane of livePanes(server)) {
+  for (const pane of panesInUse(windows)) {
     if (pane.foreground === null) yield `%${pane.pane}: what runs in it is not known`;
   }
 }
 
-function proof({ server, now }: Look): readonly string[] {
-  const panes = [...livePanes(server)];
+function proof({ server, windows, now }: Look): readonly string[] {
+  const panes = windows.flatMap(livePanes);
   const shells = panes.filter(({ foreground }) => foreground?.isShell).length;
   const last = Math.max(...server.activity.map(({ at }) => at.getTime()));
   return [
@@ -128,14 +137,28 @@ function firstOf(sentences: Generator<string, undefined>): readonly string[] {
   return [...sentences.take(mostEvidence)];
 }
 
-/** Each window once, however often it is linked. */
-function windowsOf({ sessions }: ListedServer): Iterable<WindowView> {
-  const windows = (sessions ?? []).flatMap((session) => session.windows);
-  return new Map(windows.map((window) => [window.window, window])).values();
+function livePanes({ panes }: WindowView): readonly PaneView[] {
+  return panes.filter(({ dead }) => !dead);
 }
 
-function* livePanes(server: ListedServer): Generator<PaneView, undefined> {
-  for (const { panes } of windowsOf(server)) yield* panes.filter(({ dead }) => !dead);
+/** Those that something may run in, or that could not be seen. */
+function panesInUse(windows: readonly WindowView[]): readonly PaneView[] {
+  return windows.filter((window) => !isAtRest(window)).flatMap(livePanes);
+}
+
+/** Nearly all windows are the very same from look to look. */
+const atRest = new WeakMap<WindowView, boolean>();
+
+/** Each of its panes is dead, or a shell at its prompt with nothing beside it. */
+function isAtRest(window: WindowView): boolean {
+  let rests = atRest.get(window);
+  if (rests === undefined) {
+    rests = window.panes.every(
+      ({ dead, foreground }) => dead || (foreground?.isShell && foreground.job === null),
+    );
+    atRest.set(window, rests);
+  }
+  return rests;
 }
 
 function panesOf({ panes }: WindowView): string {

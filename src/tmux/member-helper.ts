@@ -1,4 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
+import type { Lines } from './helper/lines.ts';
 
 /**
  * What the rest of the adapter needs of one member's helper. The protocol is docs/helper-protocol.md;
@@ -15,8 +16,8 @@ export interface ServerTarget {
 }
 
 export interface HelperAnswer {
-  /** What stood between `begin` and `end`, as text: for whoever compares before parsing. */
-  readonly text?: string;
+  /** What stood between `begin` and `end`, for whoever compares before parsing. */
+  readonly lines: Lines;
   /** Fields of each row between `begin` and `end`, decoded leniently as UTF-8. */
   readonly rows: readonly (readonly string[])[];
   /** The `fail` line, where the request as a whole failed. */

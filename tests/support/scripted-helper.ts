@@ -1,3 +1,4 @@
+import { Lines } from '../../src/tmux/helper/lines.ts';
 import {
   type AskOptions,
   type ControlConnection,
@@ -51,7 +52,7 @@ export class ScriptedHelper implements MemberHelper {
           this.#settled.add(asked);
           this.inFlight--;
           if (answer instanceof HelperError) reject(answer);
-          else resolve({ text: answer, rows: [], failure: null });
+          else resolve({ lines: Lines.of(Buffer.from(answer)), rows: [], failure: null });
         },
       };
       this.asked.push(asked);

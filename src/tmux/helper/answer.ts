@@ -1,17 +1,19 @@
 import { type HelperAnswer, HelperError } from '../member-helper.ts';
+import { Lines } from './lines.ts';
 
 /**
  * The bytes of one answer of the helper, until its end record.
  *
  * An answer is whole when its last line is an `end` that fits: the sequence number asked for, and as
- * many rows and bytes as came. Short of that nothing of it is believed. It is read by `indexOf`,
- * and neither split nor decoded until somebody asks: most answers equal the one before.
+ * many rows and bytes as came. Short of that nothing of it is believed. It is neither split nor
+ * decoded until somebody asks: most answers equal the one before.
  */
 export const maxAnswerBytes = 1 << 20;
 /** `begin` and `end` around the rows, and a `fail`. */
 const frameBytes = 8_192;
 const endLineBytes = 80;
 const lf = 0x0a;
+const fail = Buffer.from('fail\t');
 
 export class AnswerBytes {
   readonly #sequence: number;
@@ -57,30 +59,25 @@ export class AnswerBytes {
     if (begin !== `begin\t${this.#sequence}\t${this.#request}` || endStart < beginEnd) {
       throw malformed('it does not begin as asked');
     }
-    const rowsEnd = bytes.lastIndexOf('\nfail\t', endStart - 2) + 1;
-    const hasFailure = rowsEnd >= beginEnd && bytes.indexOf(lf, rowsEnd) === endStart - 1;
-    const rows = bytes.subarray(beginEnd, hasFailure ? rowsEnd : endStart);
     const counted = bytes.subarray(beginEnd, endStart);
-    const end = `end\t${this.#sequence}\t${count(counted)}\t${counted.length}\n`;
+    const lines = Lines.of(counted);
+    const end = `end\t${this.#sequence}\t${lines.count}\t${counted.length}\n`;
     if (bytes.toString('latin1', endStart) !== end) {
       throw malformed('its end record does not fit what came');
     }
-    const failLine = hasFailure ? bytes.toString('utf8', rowsEnd, endStart - 1) : undefined;
-    return lazyAnswer(rows, failLine);
+    const last = lines.count - 1;
+    if (last < 0 || !lines.begins(last, fail)) return lazyAnswer(lines, undefined);
+    return lazyAnswer(lines.part(0, last), lines.text(last));
   }
 }
 
-function lazyAnswer(bytes: Buffer, failLine: string | undefined): HelperAnswer {
-  let text: string | undefined;
+function lazyAnswer(lines: Lines, failLine: string | undefined): HelperAnswer {
   let rows: readonly (readonly string[])[] | undefined;
   const [, code, detail] = failLine?.split('\t') ?? [];
   return {
-    get text() {
-      text ??= bytes.toString('utf8');
-      return text;
-    },
+    lines,
     get rows() {
-      rows ??= splitRows(this.text ?? '');
+      rows ??= splitRows(lines.toString());
       return rows;
     },
     failure: failLine === undefined ? null : { code: code ?? '', detail: detail ?? '' },
@@ -92,12 +89,6 @@ export function splitRows(text: string): readonly (readonly string[])[] {
   const lines = text.split('\n');
   if (lines.at(-1) === '') lines.pop();
   return lines.map((line) => line.split('\t'));
-}
-
-function count(rows: Buffer): number {
-  let lines = 0;
-  for (let at = rows.indexOf(lf); at !== -1; at = rows.indexOf(lf, at + 1)) lines++;
-  return lines;
 }
 
 function malformed(what: string): HelperError {

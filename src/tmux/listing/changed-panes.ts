@@ -6,19 +6,16 @@ import type { PaneRow } from './session-rows.ts';
  * The sessions of a look whose lines differ from those of the look before in panes alone that stayed
  * where they were: a title, a command, a directory, as most looks do. These lines are parsed, and
  * everything else stays the very same object. Undefined where more has changed.
+ * @param lines those that differ
  */
 export function withChangedPanes(
   sessions: readonly SessionView[],
-  before: readonly string[],
-  after: readonly string[],
+  lines: readonly (readonly [before: string, after: string])[],
   parse: (line: string) => PaneRow | undefined,
 ): readonly SessionView[] | undefined {
-  if (before.length !== after.length) return undefined;
   const changed = new Map<number, Map<number, Map<number, PaneView>>>();
-  for (const [at, line] of after.entries()) {
-    const last = before[at];
-    if (last === undefined || line === last) continue;
-    const [old, row] = [parse(last), parse(line)];
+  for (const [before, after] of lines) {
+    const [old, row] = [parse(before), parse(after)];
     if (old === undefined || row === undefined || !isSamePlace(old, row)) return undefined;
     if (isDeepStrictEqual(old.view, row.view)) continue;
     const windows = changed.get(row.session) ?? new Map<number, Map<number, PaneView>>();

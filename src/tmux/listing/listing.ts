@@ -230,8 +230,7 @@ export class Listing implements Disposable {
         const { code, detail } = answer.failure;
         throw new HelperError('HELPER_FAILED', `the helper says ${code}: ${detail}`);
       }
-      const text = answer.text ?? answer.rows.map((row) => `${row.join('\t')}\n`).join('');
-      if (!signal.aborted) this.#apply(parseSnapshot(text), attempt);
+      if (!signal.aborted) this.#apply(parseSnapshot(answer.lines), attempt);
     } catch (error) {
       if (!signal.aborted) this.#failed(attempt, error);
     }

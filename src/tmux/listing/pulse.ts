@@ -37,7 +37,7 @@ export function pulseOf(
   const agents = agentsOf(listed, { ...look, written });
   const same = listed === last.listed && isDeepStrictEqual(agents, last.agents);
   return {
-    text: last.text === text ? last.text : Buffer.from(text).toString(),
+    text,
     written,
     activity,
     listed,

@@ -1,9 +1,10 @@
 import { splitRows } from '../helper/answer.ts';
+import type { Lines } from '../helper/lines.ts';
 import { HelperError } from '../member-helper.ts';
 
 /**
  * A snapshot of the helper, cut into its parts: what it says of the member, of the directories and
- * of each server's process. The rows of each server stay text: they are compared with those of the
+ * of each server's process. The rows of each server stay bytes: they are compared with those of the
  * look before, and parsed (session-rows.ts) only where they differ.
  *
  * No field ever holds a byte below 0x20, so a line that begins with `server` is a server row.
@@ -52,17 +53,16 @@ export interface ServerRow {
 }
 
 export interface ServerSection extends ServerRow {
-  readonly rows: string;
+  readonly rows: Lines;
   /** The rows that differ whenever something is written; the helper puts them last. */
   readonly written: string;
 }
 
 /** @throws HelperError MALFORMED_ANSWER: these rows are the helper's own words, so nothing is dropped */
-export function parseSnapshot(text: string): Snapshot {
+export function parseSnapshot(lines: Lines): Snapshot {
   const starts: number[] = [];
-  for (let at = lineOf(text, 'server'); at !== -1; at = lineOf(text, 'server', at + 1))
-    starts.push(at);
-  const head = splitRows(text.slice(0, starts[0] ?? text.length));
+  for (let at = 0; at < lines.count; at += 1) if (lines.begins(at, kinds.server)) starts.push(at);
+  const head = splitRows(lines.part(0, starts[0]).toString());
   const memberRow = head.find(([kind]) => kind === 'member');
   if (memberRow === undefined) throw malformed('member');
   return {
@@ -75,7 +75,7 @@ export function parseSnapshot(text: string): Snapshot {
       .reduce((sum, [, , count]) => sum + (whole(count) ?? 0), 0),
     directories: head.filter(([kind]) => kind === 'directory').map(directory),
     look: lookName(head.find(([kind]) => kind === 'look')),
-    servers: starts.map((start, index) => section(text.slice(start, starts[index + 1]))),
+    servers: starts.map((start, index) => section(lines.part(start, starts[index + 1]))),
   };
 }
 
@@ -107,17 +107,15 @@ function directory([, pathHex, code, detail]: readonly string[]): DirectoryRow {
   return { pathHex, code, detail: detail ?? '' };
 }
 
-function section(text: string): ServerSection {
-  const lineEnd = text.indexOf('\n');
-  const fields = text.slice(0, lineEnd).split('\t');
+function section(lines: Lines): ServerSection {
+  const fields = lines.text(0).split('\t');
   const [, pathHex, code, detail, pid, ticks, state, cpu, open, limit, started, deleted, version] =
     fields;
-  if (lineEnd === -1 || !isHex(pathHex) || !code || version === undefined) {
-    throw malformed('server');
-  }
-  const rows = text.slice(lineEnd + 1);
-  const written = [lineOf(rows, 'activity'), lineOf(rows, 'output')].filter((at) => at !== -1);
-  const end = Math.min(rows.length, ...written);
+  if (!isHex(pathHex) || !code || version === undefined) throw malformed('server');
+  let end = lines.count;
+  const tellsOfWriting = (at: number) =>
+    lines.begins(at, kinds.activity) || lines.begins(at, kinds.output);
+  while (end > 1 && tellsOfWriting(end - 1)) end -= 1;
   return {
     pathHex,
     code,
@@ -131,16 +129,17 @@ function section(text: string): ServerSection {
     startedAt: whole(started),
     binaryDeleted: deleted === '1' ? true : deleted === '0' ? false : null,
     version: version || null,
-    rows: rows.slice(0, end),
-    written: rows.slice(end),
+    rows: lines.part(1, end),
+    written: lines.part(end).toString(),
   };
 }
 
-/** Where the next line of that kind begins, or -1. */
-function lineOf(text: string, kind: string, from = 0): number {
-  if (from === 0 && text.startsWith(`${kind}\t`)) return 0;
-  return text.indexOf(`\n${kind}\t`, Math.max(0, from - 1)) + 1 || -1;
-}
+/** How lines of a kind begin. */
+const kinds = {
+  server: Buffer.from('server\t'),
+  activity: Buffer.from('activity\t'),
+  output: Buffer.from('output\t'),
+};
 
 export function whole(text: string | undefined): number | null {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : null;

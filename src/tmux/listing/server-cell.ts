@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { workingAgents } from '../agent.ts';
 import { formatGeneration } from '../generation.ts';
+import { Lines } from '../helper/lines.ts';
 import { isIdle, type ListedServer } from '../idle.ts';
 import type { ServerChange } from '../member-tmux.ts';
 import type { Generation, Reason, ServerRef, ServerView, SessionView } from '../model.ts';
@@ -39,9 +40,9 @@ export interface CellRules extends FreshnessRules {
 }
 
 interface Rows {
-  readonly text: string;
-  /** Empty where some pane has not exactly one line, so that lines can't stand for panes. */
-  readonly lines: readonly string[];
+  readonly lines: Lines;
+  /** Each pane has exactly one of them, so that lines can stand for panes. */
+  readonly areOfPanes: boolean;
   /** Without agents: what they do depends on when one looks. */
   readonly listed: readonly SessionView[];
   readonly clients: readonly ClientRow[];
@@ -49,7 +50,14 @@ interface Rows {
   readonly dropped: number;
 }
 
-const noRows: Rows = { text: '', lines: [], listed: [], clients: [], others: [], dropped: 0 };
+const noRows: Rows = {
+  lines: Lines.none,
+  areOfPanes: false,
+  listed: [],
+  clients: [],
+  others: [],
+  dropped: 0,
+};
 
 const emptyProcess = {
   pid: null,
@@ -172,7 +180,7 @@ export class ServerCell {
     this.freshness.forget();
   }
 
-  #answered(text: string, written: string, context: CellContext): void {
+  #answered(lines: Lines, written: string, context: CellContext): void {
     const { ownClientPids, started, ended } = context;
     if (this.#row.code === 'EDEAD') {
       this.#rows = noRows;
@@ -188,15 +196,15 @@ export class ServerCell {
       );
       return;
     }
-    if (before !== undefined && (this.#row.code === 'SAME' || before.text === text)) {
+    if (before !== undefined && this.#row.code === 'SAME') {
       this.#rows = withOthers(before, ownClientPids);
     } else {
-      const parsed = this.#parse(text, context);
-      if (parsed === undefined) {
+      const rows = this.#read(lines, context);
+      if (rows === undefined) {
         this.freshness.fail('MALFORMED_ANSWER', 'another process answered', ended);
         return;
       }
-      this.#rows = parsed;
+      this.#rows = rows;
     }
     const look = { at: started.wall, serverStartTime: this.#startTime };
     const told = this.#row.code === 'SAME' ? this.#pulse.text : written;
@@ -205,27 +213,27 @@ export class ServerCell {
   }
 
   /** Undefined where the rows are another process's. */
-  #parse(answer: string, { columns, agentKinds, ownClientPids }: CellContext): Rows | undefined {
+  #read(told: Lines, { columns, agentKinds, ownClientPids }: CellContext): Rows | undefined {
     const before = this.#rows;
-    // A copy: a slice would keep the whole answer that it was cut from.
-    const text = Buffer.from(answer).toString();
-    const lines = text.split('\n');
-    if (before !== undefined) {
-      const parse = paneParser(columns, agentKinds);
-      const listed = withChangedPanes(before.listed, before.lines, lines, parse);
-      if (listed !== undefined) {
-        return withOthers({ ...before, text, lines, listed }, ownClientPids);
-      }
+    const lines = told.kept();
+    if (before !== undefined && before.lines.count === told.count) {
+      const differing = told.differing(before.lines);
+      if (differing.length === 0) return withOthers(before, ownClientPids);
+      const pairs = differing.map((at) => [before.lines.text(at), lines.text(at)] as const);
+      const listed = before.areOfPanes
+        ? withChangedPanes(before.listed, pairs, paneParser(columns, agentKinds))
+        : undefined;
+      if (listed !== undefined) return withOthers({ ...before, lines, listed }, ownClientPids);
     }
+    const text = lines.toString();
     const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
     if (identity?.pid !== this.#row.pid) return undefined;
     this.#startTime = identity.startTime ?? this.#startTime;
     const others = clients.filter((client) => !ownClientPids.has(client.pid));
     const attached = withAttachedClients(sessions, others);
     const listed = before && isDeepStrictEqual(attached, before.listed) ? before.listed : attached;
-    const panes = lines.filter((line) => line.startsWith('pane\t')).length;
-    const each = panes === countPanes(listed);
-    return { text, lines: each ? lines : [], listed, clients, others, dropped };
+    const panes = text.split('\n').filter((line) => line.startsWith('pane\t')).length;
+    return { lines, areOfPanes: panes === countPanes(listed), listed, clients, others, dropped };
   }
 
   /** `version` makes the next version, asked for only when a reader sees something else. */

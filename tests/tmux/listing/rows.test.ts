@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AnswerBytes } from '../../../src/tmux/helper/answer.ts';
+import { Lines } from '../../../src/tmux/helper/lines.ts';
 import { parseSnapshot } from '../../../src/tmux/listing/rows.ts';
 import { parseSessionRows } from '../../../src/tmux/listing/session-rows.ts';
 import { HelperError } from '../../../src/tmux/member-helper.ts';
@@ -13,6 +14,7 @@ const freeText = fc
   .map((text) => text.replace(/[\u0000-\u001f\u007f]/g, '?'));
 
 const none = new Map<string, string>();
+const parse = (text: string) => parseSnapshot(Lines.of(Buffer.from(text)));
 
 function framed(rows: string, sequence = 1): Buffer {
   const body = Buffer.from(rows);
@@ -41,8 +43,8 @@ describe('the bytes of an answer', () => {
           if (isWhole) expect(end).toBe(bytes.length);
           if (index === at.length - 2) expect(isWhole).toBe(true);
         }
-        const { rows: read, text } = answer.answer();
-        expect(text).toBe(rows);
+        const { rows: read, lines } = answer.answer();
+        expect(lines.toString()).toBe(rows);
         expect(read).toEqual(texts.map((each) => ['pane', each]));
       }),
       { numRuns: rounds(200, 10_000) },
@@ -79,8 +81,12 @@ describe('a snapshot', () => {
             { sessions: names.map(([name]) => name), titles: names.map(([, title]) => title) },
           ],
         });
-        const snapshot = parseSnapshot(text);
-        const parsed = parseSessionRows(snapshot.servers[0]?.rows ?? '', snapshot.columns, none);
+        const snapshot = parse(text);
+        const parsed = parseSessionRows(
+          `${snapshot.servers[0]?.rows ?? ''}`,
+          snapshot.columns,
+          none,
+        );
         expect(parsed.dropped).toBe(0);
         expect(parsed.sessions.map(({ name }) => name)).toEqual(names.map(([name]) => name));
         expect(parsed.sessions.map(({ windows }) => windows[0]?.panes[0]?.title)).toEqual(
@@ -99,7 +105,7 @@ describe('a snapshot', () => {
           const lines = noise
             .map((text) => text.replaceAll('\n', '?'))
             .filter((text) => text !== '');
-          const clean = parseSnapshot(snapshotRows());
+          const clean = parse(snapshotRows());
           const rows = `${clean.servers[0]?.rows}${lines.map((line) => `pane\t${line}\n`).join('')}`;
           const parsed = parseSessionRows(rows, clean.columns, none);
           expect(parsed.sessions.map(({ name }) => name)).toEqual(['main']);
@@ -111,12 +117,12 @@ describe('a snapshot', () => {
   });
 
   it('without its member row, or with a server row that can’t be read, is no snapshot', () => {
-    expect(() => parseSnapshot('')).toThrow(HelperError);
-    expect(() => parseSnapshot(`${snapshotRows()}server\tnot hex\tOK\n`)).toThrow(HelperError);
+    expect(() => parse('')).toThrow(HelperError);
+    expect(() => parse(`${snapshotRows()}server\tnot hex\tOK\n`)).toThrow(HelperError);
   });
 
   it('shows a window that is linked twice into a session once, at its lowest index', () => {
-    const { columns } = parseSnapshot(snapshotRows());
+    const { columns } = parse(snapshotRows());
     const rows = [
       'identity\t1\t2',
       'session\t0\t1\t0\tmain',
