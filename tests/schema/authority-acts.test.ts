@@ -34,6 +34,8 @@ const somebody = () => matrix.service.add(`m-${randomUUID().slice(0, 8)}`, 'DEVE
 /** What is asked about a member, and who may: null: nobody by a key, for it is about whoever calls. */
 interface Act {
   readonly rule: Rule | null;
+  /** How it ends for whom the rule lets; default: done. */
+  readonly end?: string;
   readonly input: (about: Member) => object | Promise<object>;
 }
 const acts: Readonly<Record<string, Act>> = {
@@ -84,6 +86,13 @@ const acts: Readonly<Record<string, Act>> = {
     rule: administers,
     input: async () => ({ ...key(), memberId: memberId(await somebody()) }),
   },
+  // Nothing here is installed to make accounts, nor starts a service again: who may hears of that.
+  provisionMember: {
+    rule: administers,
+    end: 'EUNSUPPORTED',
+    input: async () => ({ ...key(), memberId: memberId(await somebody()), action: 'CREATE' }),
+  },
+  restartService: { rule: administers, end: 'EUNSUPPORTED', input: key },
   reauthenticate: {
     rule: null,
     input: (about) => ({
@@ -116,7 +125,7 @@ const documentOf = (name: string) =>
   `mutation($input: ${name[0]?.toUpperCase()}${name.slice(1)}Input!) { it: ${name}(input: $input) {
     __typename ... on UserError { code } } }`;
 
-describe.each(Object.entries(acts))('%s', (name, { rule, input }) => {
+describe.each(Object.entries(acts))('%s', (name, { rule, input, end: done = 'done' }) => {
   it('is done for whom its rule says; anybody else is refused, and nothing is done', async () => {
     const query = documentOf(name);
     for (const { caller, about, access } of cells(matrix)) {
@@ -127,7 +136,7 @@ describe.each(Object.entries(acts))('%s', (name, { rule, input }) => {
       const { data, errors } = await matrix.service.post(query, variables, { key: caller.key });
       const end = endOf(data?.it, errors);
       const may = rule?.(access) ?? false;
-      const wanted = may ? ['done'] : refusals;
+      const wanted = may ? [done] : refusals;
       expect(wanted, `${named(access)}: ${end}`).toContain(end);
       if (may) continue;
       expect(matrix.service.fleet.acts.ran).toHaveLength(ran);

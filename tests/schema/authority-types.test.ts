@@ -93,6 +93,8 @@ const types: Readonly<
     'alternateScreen at columns cursor cursorColumn cursorRow data rows source text',
   ],
   Problem: [carried, 'code member message remedy'],
+  ProvisionMemberPayload: [carried, 'account auditEvent done ended member recorded removed'],
+  RestartServicePayload: [carried, 'auditEvent recorded unit'],
   ReauthenticatePayload: [carried, 'expiresAt grant'],
   ReauthenticationRequiredError: [carried, 'attemptsLeft code message retryAt'],
   RepairTmuxServerPayload: [carried, 'auditEvent recorded tmuxServer'],
