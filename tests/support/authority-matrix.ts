@@ -61,6 +61,7 @@ export class MatrixFleet extends SyntheticFleet {
   override prepareRestartServer = this.acts.prepareRestartServer.bind(this.acts) as never;
   override prepareRestartPane = this.acts.prepareRestartPane.bind(this.acts) as never;
   override prepareRepairServer = this.acts.prepareRepairServer.bind(this.acts) as never;
+  override prepareProvision = () => this.acts.prepareProvision();
 }
 
 const scopeSets: readonly (readonly Scope[])[] = [
