@@ -1,6 +1,7 @@
 import { access, readFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Processes } from '../../src/tmux/helper/process.ts';
 import { lacks } from '../support/needs.ts';
 import { eventually } from '../support/tmux-server.ts';
 import { rootOf, sudoersOf } from './accounts.ts';
@@ -61,56 +62,70 @@ describe.skipIf(unable)('the rule for sudo', () => {
     );
   });
 
-  it('refuses everything else, and sudo records it', async () => {
+  /** What is tried, and as which words behind `sudo -n`, with the member's name and the helper's two. */
+  type Words = (member: string, helper: string, act: string) => readonly string[];
+  const abuses: readonly (readonly [string, Words])[] = [
+    ['the helper without a verb', (member, helper) => ['-u', member, helper]],
+    ['a second word', (member, helper) => ['-u', member, helper, 'serve', 'extra']],
+    ['an empty second word', (member, helper) => ['-u', member, helper, 'serve', '']],
+    ['an act by the name that is not recorded', (member, helper) => ['-u', member, helper, 'act']],
+    [
+      'a start by the name that is not recorded',
+      (member, helper) => ['-u', member, helper, 'start'],
+    ],
+    ['a wildcard as verb', (member, helper) => ['-u', member, helper, '*']],
+    ['reads by the name of acts', (member, _, act) => ['-u', member, act, 'serve']],
+    ['a control client by the name of acts', (member, _, act) => ['-u', member, act, 'control']],
+    ['a verb twice', (member, _, act) => ['-u', member, act, 'act', 'act']],
+    [
+      'the helper by a way round',
+      (member, helper) => ['-u', member, `${helper}/../muxwarden-member`, 'serve'],
+    ],
+    [
+      'a copy of the helper',
+      (member) => ['-u', member, `${lab.users.service.home}/muxwarden-member`, 'serve'],
+    ],
+    ['the helper by perl', (member, helper) => ['-u', member, '/usr/bin/perl', helper, 'serve']],
+    ['a shell', (member) => ['-u', member, '/bin/sh', '-c', 'id']],
+    ['tmux itself', (member) => ['-u', member, '/usr/bin/tmux', 'kill-server']],
+    ["root's group", (member, helper) => ['-u', member, '-g', 'root', helper, 'serve']],
+    ['the own environment', (member, helper) => ['-u', member, '-E', helper, 'serve']],
+    [
+      'one variable kept',
+      (member, helper) => ['-u', member, '--preserve-env=HOME', helper, 'serve'],
+    ],
+    ['a variable for perl', (member, helper) => ['-u', member, 'PERL5OPT=-MEvil', helper, 'serve']],
+    [
+      'a library to load',
+      (member, helper) => ['-u', member, 'LD_PRELOAD=/tmp/x.so', helper, 'serve'],
+    ],
+    ['another directory', (member, helper) => ['-u', member, '-D', '/root', helper, 'serve']],
+    ['another root', (member, helper) => ['-u', member, '-R', '/', helper, 'serve']],
+    ['more descriptors', (member, helper) => ['-u', member, '-C', '5', helper, 'serve']],
+    ['a longer time for an act', (member, _, act) => ['-u', member, '-T', '3600', act, 'act']],
+    ['by way of a shell', (member, helper) => ['-u', member, '-s', helper, 'serve']],
+    ['by way of a login', (member, helper) => ['-u', member, '-i', helper, 'serve']],
+    ['an editor', (member) => ['-u', member, '-e', '/etc/hosts']],
+    ['root as member', (_, helper) => ['-u', 'root', helper, 'serve']],
+    ['root by number', (_, helper) => ['-u', '#0', helper, 'serve']],
+    ['the service itself', (_, helper) => ['-u', lab.users.service.name, helper, 'serve']],
+    ['an account of the system', (_, helper) => ['-u', 'daemon', helper, 'serve']],
+    ['nobody in particular', (_, helper) => [helper, 'serve']],
+    ['the group of the members', (_, helper) => ['-g', `mwl${lab.id}-members`, helper, 'serve']],
+  ];
+
+  it.each(abuses)('refuses %s, and records it', async (_, words) => {
     const { alice, service } = lab.users;
     const { helper, helperAct } = lab.installation;
-    const member = ['-u', alice.name];
-    const ownCopy = `${service.home}/muxwarden-member`;
-    expect((await runAs(service, ['cp', helper, ownCopy])).exitCode).toBe(0);
-    const abuses: readonly (readonly string[])[] = [
-      [...member, helper],
-      [...member, helper, 'serve', 'extra'],
-      [...member, helper, 'serve', ''],
-      [...member, helper, 'act'],
-      [...member, helper, 'start'],
-      [...member, helper, '*'],
-      [...member, helperAct, 'serve'],
-      [...member, helperAct, 'control'],
-      [...member, helperAct, 'act', 'act'],
-      [...member, `${helper}/../muxwarden-member`, 'serve'],
-      [...member, ownCopy, 'serve'],
-      [...member, '/usr/bin/perl', helper, 'serve'],
-      [...member, '/bin/sh', '-c', 'id'],
-      [...member, '/usr/bin/tmux', 'kill-server'],
-      [...member, '-g', 'root', helper, 'serve'],
-      [...member, '-E', helper, 'serve'],
-      [...member, 'PERL5OPT=-MEvil', helper, 'serve'],
-      [...member, '-D', '/root', helper, 'serve'],
-      [...member, '-R', '/', helper, 'serve'],
-      [...member, '-C', '5', helper, 'serve'],
-      [...member, '-T', '3600', helperAct, 'act'],
-      [...member, '-s', helper, 'serve'],
-      [...member, '-i', helper, 'serve'],
-      [...member, '-e', '/etc/hosts'],
-      ['-u', 'root', helper, 'serve'],
-      ['-u', '#0', helper, 'serve'],
-      ['-u', service.name, helper, 'serve'],
-      ['-u', 'daemon', helper, 'serve'],
-      [helper, 'serve'],
-      ['-g', `mwl${lab.id}-members`, helper, 'serve'],
-    ];
-    console.info(`${abuses.length} calls that sudo must refuse`);
-    for (const abuse of abuses) {
-      const before = (await lab.sudoLog()).length;
-      const result = await sudo(...abuse);
-      const logged = (await lab.sudoLog()).slice(before).join('\n');
-      expect({ abuse, exit: result.exitCode, stdout: result.stdout, logged }).toEqual({
-        abuse,
-        exit: 1,
-        stdout: '',
-        logged: expect.stringMatching(/not allowed|not permitted|command not allowed/),
-      });
-    }
+    await runAs(service, ['cp', helper, `${service.home}/muxwarden-member`]);
+    const before = (await lab.sudoLog()).length;
+    const { exitCode, stdout } = await sudo(...words(alice.name, helper, helperAct));
+    const logged = (await lab.sudoLog()).slice(before).join('\n');
+    expect({ exitCode, stdout, logged }).toEqual({
+      exitCode: 1,
+      stdout: '',
+      logged: expect.stringMatching(/not allowed|not permitted|command not allowed|unknown user/),
+    });
   });
 
   it('is for the service alone: members may not use it on each other', async () => {
@@ -169,6 +184,30 @@ describe.skipIf(unable)('the rule for sudo', () => {
     running.stdin.end();
     expect((await running).exitCode).toBe(0);
     expect(await lab.processesOf(alice)).toEqual([]);
+  });
+
+  it('leaves nothing of a helper that its member has stopped: sudo hears the end, and passes it on', async () => {
+    const { bob, service } = lab.users;
+    const { helper } = lab.installation;
+    const own = ['--reuid', `${service.uid}`, '--regid', `${service.gid}`, '--clear-groups'];
+    const running = await new Processes(1).open(
+      {
+        file: 'setpriv',
+        args: [...own, 'sudo', '-n', '-u', bob.name, helper, 'serve'],
+        environment: { PATH: process.env.PATH ?? '' },
+      },
+      'read',
+    );
+    const [started] = await eventually(async () => {
+      const found = await lab.processesOf(bob);
+      return found.length > 0 ? found : undefined;
+    }, 'the helper runs');
+    await lab.runAs(bob, ['kill', '-STOP', `${started?.pid}`]);
+    const stopped = async () =>
+      /^State:\s+T/m.test(await readFile(`/proc/${running.pid}/status`, 'utf8'));
+    await eventually(stopped, 'sudo stops with it');
+    expect(await running.end()).toMatchObject({ signal: 'SIGTERM' });
+    expect(await lab.processesOf(bob)).toEqual([]);
   });
 
   it('ends for a member who leaves the group, at the next call', async () => {

@@ -7,7 +7,8 @@ import { StartGate, type StartKind } from './start-gate.ts';
  *
  * Each gets a built environment, `/` as its directory, pipes and no other descriptor of ours. What
  * counts as its end is the exit of the process, never the end of its pipes: a grandchild may hold
- * those open for ever, so they are destroyed by us. It is ended by TERM, and by KILL 500 ms later.
+ * those open for ever, so they are destroyed by us. It is ended by TERM (with CONT, should it be
+ * stopped), and by KILL 500 ms later.
  */
 export interface Command {
   readonly file: string;
@@ -115,6 +116,9 @@ function start(command: Command, leave: () => void): LiveProcess {
 
   const end = () => {
     subprocess.kill('SIGTERM');
+    // A member may stop the helper, and sudo stops with it: neither would hear the TERM, and a helper
+    // that was stopped before it bound its life to sudo's would outlive the KILL.
+    subprocess.kill('SIGCONT');
     return gone;
   };
   return {
