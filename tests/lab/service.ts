@@ -22,12 +22,14 @@ export interface Service extends Client, AsyncDisposable {
 
 export interface ServiceOptions {
   readonly environment?: Readonly<Record<string, string>>;
+  /** It leads a process group of its own, with all that it starts. */
+  readonly ownGroup?: boolean;
 }
 
 export async function startService(
   installation: Installation,
   user: User,
-  { environment = {} }: ServiceOptions = {},
+  { environment = {}, ownGroup = false }: ServiceOptions = {},
 ): Promise<Service> {
   const stateDir = join(user.home, 'state');
   const muxwarden = (argv: readonly string[], input?: string) =>
@@ -47,6 +49,7 @@ export async function startService(
         ...environment,
       },
       all: true,
+      detached: ownGroup && argv[0] === 'serve',
       reject: false,
       forceKillAfterDelay: 15_000,
       ...(input === undefined ? { stdin: 'ignore' as const } : { input }),

@@ -41,13 +41,13 @@ StateDirectory=muxwarden
 StateDirectoryMode=0700
 UMask=0077
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_AUDIT_WRITE CAP_KILL CAP_SYS_RESOURCE
-KillMode=mixed
+KillMode=process
 TimeoutStopSec=20
 Restart=on-failure
 TasksMax=512
 MemoryMax=1G
-LimitNOFILE=8192
-LimitCORE=0
+LimitNOFILE=8192:524288
+LimitCORE=0:infinity
 
 [Install]
 WantedBy=multi-user.target

@@ -1,0 +1,160 @@
+import { readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Client, connect } from '../support/graphql-over-http.ts';
+import { lacks } from '../support/needs.ts';
+import { eventually } from '../support/tmux-server.ts';
+import { type OwnMachine, startOwnMachine } from './own-machine.ts';
+
+/**
+ * The service as a unit of a real systemd, as `install-system` lays it down: its restarts, stops and
+ * crashes end nobody's tmux, also where the service itself has started it.
+ */
+
+const state = '/var/lib/muxwarden/state';
+
+describe.skipIf(lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux'))(
+  'as a unit',
+  () => {
+    let machine: OwnMachine;
+    let client: Client;
+    let keys = 0;
+
+    beforeAll(async () => {
+      machine = await startOwnMachine();
+      await machine.sh('for member in alice bob; do useradd -m -s /bin/sh $member; done');
+    await machine.sh('loginctl enable-linger alice');
+    const installed = await machine.muxwarden(['install-system']);
+    expect([installed.exitCode, installed.stderr]).toEqual([0, '']);
+    await machine.sh(`
+      gpasswd -a alice muxwarden-members; gpasswd -a bob muxwarden-members
+      echo MUXWARDEN_PORT=0 >>/etc/muxwarden/environment
+      mkdir -p /etc/systemd/system/muxwarden.service.d
+      # Lower than anybody's, so that it would be seen in what is started.
+      printf '[Service]\\nLimitNOFILE=4096:4096\\n' >/etc/systemd/system/muxwarden.service.d/low.conf
+      systemctl daemon-reload; systemctl start muxwarden`);
+    await connected();
+      for (const member of ['alice', 'bob']) {
+        await machine.sh(`muxwarden members add ${member} --os-user ${member}`);
+      await machine.sh(`tmux -f /dev/null new-session -d -s main`, { user: member });
+      }
+    }, 120_000);
+    afterAll(() => machine?.[Symbol.asyncDispose]());
+
+    /** Until the service of now answers: it has another port after each start. */
+    async function connected(): Promise<void> {
+      const key = async () =>
+        (await readFile(machine.path(`${state}/admin.key`), 'utf8').catch(() => '')).trim();
+      client = await eventually(
+        async () => {
+          const main = (await machine.sh('systemctl show -P MainPID muxwarden')).trim();
+          const record = await machine.run(['cat', `${state}/service.json`]);
+          const said = JSON.parse(record.stdout || '{}') as { url?: string; pid?: number };
+          if (said.url === undefined || String(said.pid) !== main) return undefined;
+          const now = connect(said.url, await key());
+          const { data } = await now.query('{ viewer { role } }').catch(() => ({ data: null }));
+          return data === null ? undefined : now;
+        },
+        'the unit answers',
+        60_000,
+      );
+    }
+
+    interface Server {
+      readonly id: string;
+      readonly generation: string;
+      readonly pid: number;
+      readonly sessions: readonly { windows: readonly { panes: readonly { pid: number }[] }[] }[];
+    }
+
+    async function serverOf(login: string): Promise<Server> {
+      return eventually(async () => {
+        const { data } = await client.query<{
+          member: { id: string; tmuxServers: Server[] | null };
+        }>(
+          'query ($login: String!) { member(login: $login) { id tmuxServers { id generation pid sessions { windows { panes { pid } } } } } }',
+          { login },
+        );
+        return data?.member?.tmuxServers?.[0]?.sessions ? data.member.tmuxServers[0] : undefined;
+      }, `${login} has a server`);
+    }
+
+    /** Restarts the member's server by the service; gives its processes and what was said of it. */
+    async function restarted(login: string) {
+      const { id, generation } = await serverOf(login);
+      const { data, errors } = await client.query<{
+        restartTmuxServer: { tmuxServer: Server; notRestored: { what: string; detail: string }[] };
+      }>(
+        `mutation ($input: RestartTmuxServerInput!) { restartTmuxServer(input: $input) {
+        __typename ... on UserError { code message }
+        ... on RestartTmuxServerPayload { notRestored { what detail } tmuxServer { id generation pid sessions { windows { panes { pid } } } } }
+      } }`,
+        {
+          input: {
+            ...{ tmuxServerId: id, expectedGeneration: generation },
+            idempotencyKey: `k-${++keys}`,
+          },
+        },
+      );
+      expect(errors).toEqual([]);
+      const { tmuxServer, notRestored } = data?.restartTmuxServer ?? expect.fail();
+      const pane = tmuxServer.sessions[0]?.windows[0]?.panes[0]?.pid ?? expect.fail();
+      return { pids: [tmuxServer.pid, pane], notRestored };
+    }
+
+    const groupOf = async (pid: number) =>
+      (await machine.sh(`grep '^0:' /proc/${pid}/cgroup`)).trim();
+    const lives = (pids: readonly number[]) =>
+      machine.sh(pids.map((pid) => `sed 's/.*) //' /proc/${pid}/stat | cut -d' ' -f20`).join('; '));
+
+    it('starts a server of a member whose service manager is kept as a unit of the member’s own', async () => {
+      const { pids, notRestored } = await restarted('alice');
+      for (const pid of pids) {
+        const group = await groupOf(pid);
+        expect(group).toMatch(/^0::\/user\.slice\/user-\d+\.slice\/user@\d+\.service\//);
+        expect(group).not.toContain('muxwarden.service');
+      }
+      expect(notRestored.filter(({ what }) => what === 'unit')).toEqual([]);
+      // As of a login, and not of the service's unit.
+      const pane = pids[1] ?? 0;
+      const bounding = 'sed -n "s/^CapBnd:\\s*//p" /proc/';
+      expect(await machine.sh(`${bounding}${pane}/status`)).toBe(
+        await machine.sh(`${bounding}self/status`),
+      );
+      expect(await machine.sh(`readlink /proc/${pane}/ns/mnt`)).toBe(
+        await machine.sh('readlink /proc/1/ns/mnt'),
+      );
+      const files = (of: string) => machine.sh(`grep 'Max open files' /proc/${of}/limits`);
+      const manager = await machine.sh('systemctl show -P MainPID "user@$(id -u alice).service"');
+      expect(await files(String(pane))).toContain('1024');
+      expect((await files(String(pane))).split(/\s{2,}/)[2]).toBe(
+        (await files(manager)).split(/\s{2,}/)[2],
+      );
+    });
+
+    it('says so where a server had to be started in the unit’s own control group', async () => {
+      const { pids, notRestored } = await restarted('bob');
+      expect(await groupOf(pids[0] ?? 0)).toBe('0::/system.slice/muxwarden.service');
+      expect(notRestored).toContainEqual({
+        what: 'unit',
+        detail: expect.stringContaining('loginctl enable-linger bob'),
+      });
+    });
+
+    it('ends no server and no pane when it is restarted, killed or stopped', async () => {
+      const pids = [...(await restarted('alice')).pids, ...(await restarted('bob')).pids];
+      const before = await lives(pids);
+      await machine.sh('systemctl restart muxwarden');
+      expect(await lives(pids)).toBe(before);
+      await connected();
+      await machine.sh('systemctl kill --kill-whom=main -s KILL muxwarden');
+      await connected();
+      expect(await lives(pids)).toBe(before);
+      expect((await serverOf('alice')).pid).toBe(pids[0]);
+      expect((await serverOf('bob')).pid).toBe(pids[2]);
+      await machine.sh('systemctl stop muxwarden');
+      expect(await lives(pids)).toBe(before);
+      const left = await machine.sh('ps -o args= -u muxwarden || true');
+      expect(left.trim()).toBe('');
+    }, 120_000);
+  },
+);
