@@ -143,7 +143,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('started for a member',
     const held = await Promise.all(
       (await readdir(`/proc/${panePid}/fd`)).map((fd) => readlink(`/proc/${panePid}/fd/${fd}`)),
     );
-    expect(held.filter((target) => !target.startsWith('/dev/pts/'))).toEqual([]);
+    expect(held.filter((target) => !/^\/dev\/(pts\/\d+|tty)$/.test(target))).toEqual([]);
     const ofServer = await Promise.all(
       (await readdir(`/proc/${pid}/fd`)).map((fd) => readlink(`/proc/${pid}/fd/${fd}`)),
     );

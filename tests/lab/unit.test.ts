@@ -21,21 +21,22 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux'))
 
     beforeAll(async () => {
       machine = await startOwnMachine();
-      await machine.sh('for member in alice bob; do useradd -m -s /bin/sh $member; done');
-    await machine.sh('loginctl enable-linger alice');
-    const installed = await machine.muxwarden(['install-system']);
-    expect([installed.exitCode, installed.stderr]).toEqual([0, '']);
-    await machine.sh(`
+      // No lab has these uids: it would end their processes with its own.
+      await machine.sh('useradd -u 61101 -m -s /bin/sh alice; useradd -u 61102 -m -s /bin/sh bob');
+      await machine.sh('loginctl enable-linger alice');
+      const installed = await machine.muxwarden(['install-system']);
+      expect([installed.exitCode, installed.stderr]).toEqual([0, '']);
+      await machine.sh(`
       gpasswd -a alice muxwarden-members; gpasswd -a bob muxwarden-members
       echo MUXWARDEN_PORT=0 >>/etc/muxwarden/environment
       mkdir -p /etc/systemd/system/muxwarden.service.d
       # Lower than anybody's, so that it would be seen in what is started.
       printf '[Service]\\nLimitNOFILE=4096:4096\\n' >/etc/systemd/system/muxwarden.service.d/low.conf
       systemctl daemon-reload; systemctl start muxwarden`);
-    await connected();
+      await connected();
       for (const member of ['alice', 'bob']) {
         await machine.sh(`muxwarden members add ${member} --os-user ${member}`);
-      await machine.sh(`tmux -f /dev/null new-session -d -s main`, { user: member });
+        await machine.sh(`tmux -f /dev/null new-session -d -s main`, { user: member });
       }
     }, 120_000);
     afterAll(() => machine?.[Symbol.asyncDispose]());
