@@ -147,7 +147,9 @@ describe.skipIf(unable)('bob against alice', () => {
     await mkdir(folder);
     await execa('chown', [`${bob.uid}:${bob.gid}`, folder]);
     const names = await lab.startTmuxAs(bob, { name: `names-${turn}` });
-    await names.run('new-window', '-d', '-c', folder, '-n', `#(touch ${bob.home}/ran)`);
+    // As a name it would be run by his own tmux, when it is given; as a title whoever expands it runs it.
+    const title = `printf '\\033]2;#(touch ${bob.home}/ran)\\007'; exec sh`;
+    await names.run('new-window', '-d', '-c', folder, '-n', 'two\nlines', title);
     const full = await lab.startTmuxAs(bob, { name: `full-${turn}` });
     const fullPid = await full.pid();
     await lab.runAs(bob, ['kill', '-STOP', `${fullPid}`]);

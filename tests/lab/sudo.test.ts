@@ -159,7 +159,7 @@ describe.skipIf(unable)('the rule for sudo', () => {
     }
   });
 
-  it('gives the helper nothing of the caller: no environment, no directory, no descriptor', async () => {
+  it('gives the helper nothing of the caller: no environment, no directory, no descriptor, no right', async () => {
     const { alice, service } = lab.users;
     const { helper } = lab.installation;
     const script = 'exec 9</etc/hostname; exec sudo -n -u "$1" "$2" serve';
@@ -181,6 +181,10 @@ describe.skipIf(unable)('the rule for sudo', () => {
     const proc = `/proc/${started?.pid}`;
     expect(await readFile(`${proc}/environ`, 'utf8')).not.toMatch(/SECRET|PERL5|TMUX/);
     expect((await execa('ls', [`${proc}/fd`])).stdout.split('\n')).toEqual(['0', '1', '2']);
+    const status = await readFile(`${proc}/status`, 'utf8');
+    expect(status.match(/^Cap(Inh|Prm|Eff|Amb):\s+0+$/gm)).toHaveLength(4);
+    expect(/^Groups:\s+(.*?)\s*$/m.exec(status)?.[1]?.split(' ')).toHaveLength(2);
+    expect(/^Groups:.*$/m.exec(status)?.[0]).not.toContain(` ${service.gid} `);
     running.stdin.end();
     expect((await running).exitCode).toBe(0);
     expect(await lab.processesOf(alice)).toEqual([]);
