@@ -9,6 +9,7 @@ import { Freshness, type Moment } from './freshness.ts';
 import { ListingView } from './listing-view.ts';
 import { parseSnapshot, type Snapshot } from './rows.ts';
 import { directoryReason, isFailing, ServerCells } from './server-cells.ts';
+import { paneParser } from './session-rows.ts';
 
 /**
  * One member's listing: an asynchronous cache, stale while it revalidates.
@@ -259,6 +260,7 @@ export class Listing implements Disposable {
       member,
       columns,
       agentKinds,
+      parsePane: paneParser(columns, agentKinds),
       ownClientPids,
       started,
       ended: this.#moment(),

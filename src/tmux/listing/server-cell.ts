@@ -16,7 +16,7 @@ import {
   type ClientRow,
   type Columns,
   fromHex,
-  paneParser,
+  type PaneRow,
   parseSessionRows,
   withAttachedClients,
 } from './session-rows.ts';
@@ -29,6 +29,7 @@ export interface CellContext {
   readonly member: MemberRow;
   readonly columns: Columns;
   readonly agentKinds: AgentKinds;
+  readonly parsePane: (line: string) => PaneRow | undefined;
   readonly ownClientPids: ReadonlySet<number>;
   /** Of the attempt. Ages count from its start, pauses from its end. */
   readonly started: Moment;
@@ -213,7 +214,8 @@ export class ServerCell {
   }
 
   /** Undefined where the rows are another process's. */
-  #read(told: Lines, { columns, agentKinds, ownClientPids }: CellContext): Rows | undefined {
+  #read(told: Lines, context: CellContext): Rows | undefined {
+    const { columns, agentKinds, parsePane, ownClientPids } = context;
     const before = this.#rows;
     const lines = told.kept();
     if (before !== undefined && before.lines.count === told.count) {
@@ -221,7 +223,7 @@ export class ServerCell {
       if (differing.length === 0) return withOthers(before, ownClientPids);
       const pairs = differing.map((at) => [before.lines.text(at), lines.text(at)] as const);
       const listed = before.areOfPanes
-        ? withChangedPanes(before.listed, pairs, paneParser(columns, agentKinds))
+        ? withChangedPanes(before.listed, pairs, parsePane)
         : undefined;
       if (listed !== undefined) return withOthers({ ...before, lines, listed }, ownClientPids);
     }
