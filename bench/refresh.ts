@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +32,8 @@ interface Cost {
 /**
  * One look at a member with 100 tmux servers of five panes each, when all of them have run since the
  * look before and, a look on average, when none has since long; beside it one `list-panes` for each,
- * eight at a time.
+ * eight at a time. What these clients cost alone, started by a program as small as xargs, stands
+ * beside it: whoever asks each server by its own client can't be below.
  */
 export const refresh: Benchmark = {
   name: 'refresh',
@@ -69,9 +71,15 @@ export const refresh: Benchmark = {
     fleet.setAccounts([{ memberId: 'member', osUser: userInfo().username }]);
     await fleet.refresh('member');
 
-    const found = { changed: [] as Cost[], same: [] as Cost[], listPanes: [] as Cost[] };
+    const found = {
+      changed: [] as Cost[],
+      same: [] as Cost[],
+      listPanes: [] as Cost[],
+      alone: [] as Cost[],
+    };
     for (let round = 0; round < rounds; round += 1) {
       found.listPanes.push(await cost(() => listPanes(all)));
+      found.alone.push(await cost(() => clientsAlone(all)));
       found.changed.push(await cost(() => look(fleet)));
       for (let each = 0; each < looksAtRest; each += 1) await look(fleet);
       const rest = await cost(async () => {
@@ -81,14 +89,14 @@ export const refresh: Benchmark = {
     }
     return (['changed', 'same'] as const).flatMap((side) =>
       (['wallMs', 'cpuMs'] as const).map((of) => {
-        const [ours, limit] = [found[side], found.listPanes].map((costs) =>
+        const [ours, limit, alone] = [found[side], found.listPanes, found.alone].map((costs) =>
           median(costs.map((each) => each[of])),
-        ) as [number, number];
+        ) as [number, number, number];
         const what = side === 'changed' ? 'all changed' : 'none changed';
         return {
           name: `refresh of ${servers} servers, ${what}, ${of === 'wallMs' ? 'time' : 'CPU'}`,
           ratio: limit / ours,
-          detail: `${ours.toFixed(0)} ms, ${servers} list-panes ${limit.toFixed(0)} ms (${(ours / limit).toFixed(3)} of it)`,
+          detail: `${ours.toFixed(0)} ms, ${servers} list-panes ${limit.toFixed(0)} ms (${(ours / limit).toFixed(3)} of it; its clients alone ${alone.toFixed(0)} ms, ${(alone / limit).toFixed(3)})`,
         };
       }),
     );
@@ -110,17 +118,28 @@ async function look(fleet: LocalFleet): Promise<void> {
   if (rows?.length !== servers) throw new Error(`${rows?.length} of ${servers} answered`);
 }
 
+const format = [
+  'session_id',
+  'window_id',
+  'pane_id',
+  'pane_pid',
+  'pane_current_command',
+  'pane_title',
+]
+  .map((name) => `#{${name}}`)
+  .join('\t');
+
+async function clientsAlone(all: readonly TmuxServer[]): Promise<void> {
+  const command = [all[0]?.binary ?? 'tmux', '-u', '-S', '{}', 'list-panes', '-a', '-F', format];
+  const xargs = spawn('xargs', ['-P', String(sideBySide), '-I', '{}', ...command], {
+    stdio: ['pipe', 'ignore', 'inherit'],
+  });
+  xargs.stdin.end(all.map(({ socket }) => `${socket}\n`).join(''));
+  const [code] = await once(xargs, 'close');
+  if (code !== 0) throw new Error(`xargs ended with ${code}`);
+}
+
 async function listPanes(all: readonly TmuxServer[]): Promise<void> {
-  const format = [
-    'session_id',
-    'window_id',
-    'pane_id',
-    'pane_pid',
-    'pane_current_command',
-    'pane_title',
-  ]
-    .map((name) => `#{${name}}`)
-    .join('\t');
   const waiting = [...all];
   const next = async (): Promise<void> => {
     for (let tmux = waiting.pop(); tmux !== undefined; tmux = waiting.pop()) {

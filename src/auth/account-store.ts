@@ -66,8 +66,8 @@ class MemoryAccounts implements AccountStore {
   #next: Promise<void> | undefined;
   #guess: Promise<void> | undefined;
   #failing = false;
-  /** One object for each key as long as nothing changes, so that what is derived from it is made once. */
-  readonly #keyViewers = new WeakMap<ApiKey, Viewer>();
+  /** One object for each credential as long as nothing changes, so that what is derived from it is made once. */
+  readonly #viewers = new WeakMap<ApiKey | SessionRow, Viewer>();
 
   constructor(database: Database, clock: Clock, options: AccountStoreOptions) {
     this.#database = database;
@@ -214,7 +214,7 @@ class MemoryAccounts implements AccountStore {
     if (member === undefined || key.revokedAt !== null || this.#past(key.expiresAt)) {
       return undefined;
     }
-    const known = this.#keyViewers.get(key);
+    const known = this.#viewers.get(key);
     if (known?.member === member) return known;
     const viewer: Viewer = {
       member,
@@ -225,7 +225,7 @@ class MemoryAccounts implements AccountStore {
       madeByAdmin: key.madeByAdmin,
       expiresAt: key.expiresAt,
     };
-    this.#keyViewers.set(key, viewer);
+    this.#viewers.set(key, viewer);
     return viewer;
   }
 
@@ -236,7 +236,9 @@ class MemoryAccounts implements AccountStore {
     if (member === undefined || this.#past(session.expiresAt) || this.#past(idleEnd)) {
       return undefined;
     }
-    return {
+    const known = this.#viewers.get(session);
+    if (known?.member === member) return known;
+    const viewer: Viewer = {
       member,
       scopes: everyScope,
       memberIds: null,
@@ -245,6 +247,8 @@ class MemoryAccounts implements AccountStore {
       madeByAdmin: false,
       expiresAt: session.expiresAt,
     };
+    this.#viewers.set(session, viewer);
+    return viewer;
   }
 
   #active(memberId: string): Member | undefined {

@@ -1,4 +1,4 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 /** 256 random bits for a URL, a header or a cookie; only their SHA-256 is stored. */
 export function newSecret(): string {
@@ -6,7 +6,7 @@ export function newSecret(): string {
 }
 
 export function hashOf(secret: string): Buffer {
-  return createHash('sha256').update(secret).digest();
+  return hash('sha256', secret, 'buffer');
 }
 
 export function sameHash(one: Buffer, other: Buffer): boolean {

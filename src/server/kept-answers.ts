@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Viewer } from '../auth/viewer.ts';
 import type { Fleet } from '../tmux/model.ts';
 import type { Look, Reads } from './reads.ts';
@@ -92,7 +92,7 @@ export function authorityOf(viewer: Viewer): string {
       madeByAdmin,
       expiresAt,
     ]);
-    authority = createHash('sha256').update(all).digest('base64');
+    authority = hash('sha256', all, 'base64');
     authorities.set(viewer, authority);
   }
   return authority;

@@ -260,7 +260,7 @@ export class Listing implements Disposable {
       member,
       columns,
       agentKinds,
-      parsePane: paneParser(columns, agentKinds),
+      paneParser: paneParser(columns, agentKinds),
       ownClientPids,
       started,
       ended: this.#moment(),

@@ -16,7 +16,7 @@ import {
   type ClientRow,
   type Columns,
   fromHex,
-  type PaneRow,
+  type PaneParser,
   parseSessionRows,
   withAttachedClients,
 } from './session-rows.ts';
@@ -29,7 +29,7 @@ export interface CellContext {
   readonly member: MemberRow;
   readonly columns: Columns;
   readonly agentKinds: AgentKinds;
-  readonly parsePane: (line: string) => PaneRow | undefined;
+  readonly paneParser: PaneParser;
   readonly ownClientPids: ReadonlySet<number>;
   /** Of the attempt. Ages count from its start, pauses from its end. */
   readonly started: Moment;
@@ -215,7 +215,7 @@ export class ServerCell {
 
   /** Undefined where the rows are another process's. */
   #read(told: Lines, context: CellContext): Rows | undefined {
-    const { columns, agentKinds, parsePane, ownClientPids } = context;
+    const { columns, agentKinds, ownClientPids } = context;
     const before = this.#rows;
     const lines = told.kept();
     if (before !== undefined && before.lines.count === told.count) {
@@ -223,7 +223,7 @@ export class ServerCell {
       if (differing.length === 0) return withOthers(before, ownClientPids);
       const pairs = differing.map((at) => [before.lines.text(at), lines.text(at)] as const);
       const listed = before.areOfPanes
-        ? withChangedPanes(before.listed, pairs, parsePane)
+        ? withChangedPanes(before.listed, pairs, context.paneParser)
         : undefined;
       if (listed !== undefined) return withOthers({ ...before, lines, listed }, ownClientPids);
     }

@@ -31,11 +31,22 @@ export type Columns = ReadonlyMap<string, readonly string[]>;
 export type AgentKinds = ReadonlyMap<string, string>;
 type Fields = (name: string) => string;
 
-/** One place of a pane. */
-export interface PaneRow {
+export interface PanePlace {
   readonly session: number;
   readonly window: number;
+  readonly pane: number;
+  readonly index: number;
+}
+
+/** A pane at one of its places. */
+export interface PaneRow extends PanePlace {
   readonly view: PaneView;
+}
+
+/** Reads single lines; undefined for one that is no pane's, or does not fit. */
+export interface PaneParser {
+  place(line: string): PanePlace | undefined;
+  row(line: string): PaneRow | undefined;
 }
 
 interface WindowParts extends Omit<WindowView, 'panes'> {
@@ -75,16 +86,22 @@ export function parseSessionRows(
   return { identity, sessions: assembled(sessions), clients, dropped };
 }
 
-/** Undefined for a line that is no pane's, or does not fit. */
-export function paneParser(
-  columns: Columns,
-  agentKinds: AgentKinds,
-): (line: string) => PaneRow | undefined {
+export function paneParser(columns: Columns, agentKinds: AgentKinds): PaneParser {
   const at = placesOf(columns.get('pane') ?? []);
-  return (line) => {
+  const fieldsOf = (line: string): Fields | undefined => {
     const row = line.split('\t');
     if (row[0] !== 'pane' || row.length !== at.size + 1) return undefined;
-    return paneRow((name) => row[at.get(name) ?? -1] ?? '', agentKinds);
+    return (name) => row[at.get(name) ?? -1] ?? '';
+  };
+  return {
+    place(line) {
+      const field = fieldsOf(line);
+      return field && placeOf(field);
+    },
+    row(line) {
+      const field = fieldsOf(line);
+      return field && paneRow(field, agentKinds);
+    },
   };
 }
 
@@ -139,7 +156,7 @@ const parsers: Readonly<
     const row = paneRow(field, agentKinds);
     const owner = row && sessions.get(row.session)?.windows.get(row.window);
     if (row === undefined || owner === undefined) return false;
-    owner.panes.set(row.view.pane, row.view);
+    owner.panes.set(row.pane, row.view);
     return true;
   },
 
@@ -151,14 +168,20 @@ const parsers: Readonly<
   },
 };
 
-function paneRow(field: Fields, agentKinds: AgentKinds): PaneRow | undefined {
+function placeOf(field: Fields): PanePlace | undefined {
   const [session, window, pane, index] = wholes(field, 'session', 'window', 'id', 'index');
+  if (session === undefined || window === undefined) return undefined;
+  if (pane === undefined || index === undefined) return undefined;
+  return { session, window, pane, index };
+}
+
+function paneRow(field: Fields, agentKinds: AgentKinds): PaneRow | undefined {
+  const place = placeOf(field);
   const [columns, rows] = wholes(field, 'columns', 'rows');
-  if (session === undefined || window === undefined || pane === undefined) return undefined;
-  if (index === undefined || columns === undefined || rows === undefined) return undefined;
+  if (place === undefined || columns === undefined || rows === undefined) return undefined;
   const view = {
-    pane,
-    index,
+    pane: place.pane,
+    index: place.index,
     title: field('title'),
     currentCommand: field('command') || null,
     currentPath: fromHex(field('path')),
@@ -176,7 +199,7 @@ function paneRow(field: Fields, agentKinds: AgentKinds): PaneRow | undefined {
     report: parseReport(field('report'), field('lasting')),
     agent: null,
   };
-  return { session, window, view };
+  return { ...place, view };
 }
 
 function foreground(field: Fields, agentKinds: AgentKinds): Foreground | null {

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { leaveNoDescriptor } from '../../support/descriptors.ts';
@@ -69,6 +69,11 @@ describe('the helper stays within its bounds', () => {
   it('with a server whose queue of connections is full', async () => {
     await using server = await member.server('3.5a', 'full');
     process.kill(server.pid, 'SIGSTOP');
+    // It stops when it next gets to run, which may take a while.
+    await eventually(
+      async () => / T /.test(await readFile(`/proc/${server.pid}/stat`, 'utf8')),
+      'the server is stopped',
+    );
     const filled = await member.run('/usr/bin/perl', ['-e', fillQueue, server.socket]);
     expect(Number(filled.stdout)).toBeGreaterThan(100);
     const [snapshot, took] = await seconds(() => member.snapshot('', 1));
