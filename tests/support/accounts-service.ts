@@ -13,7 +13,12 @@ import { Members } from '../../src/members/members.ts';
 import { startServer } from '../../src/server/server.ts';
 import type { Fleet } from '../../src/tmux/model.ts';
 import { keptLog } from './audit.ts';
-import { type DatabaseKind, openTestDatabase, type TestDatabase } from './postgres.ts';
+import {
+  type DatabaseKind,
+  openTestDatabase,
+  type PostgresServer,
+  type TestDatabase,
+} from './postgres.ts';
 import { SyntheticFleet } from './synthetic-fleet.ts';
 
 /** The real server with real accounts, credentials and audit on a real database; the fleet as given. */
@@ -62,10 +67,14 @@ export async function startAccountsServiceOn<On extends Fleet>(
   fleet: On,
   kind: DatabaseKind = 'embedded',
   environment: Readonly<Record<string, string>> = {},
+  postgres?: PostgresServer,
 ): Promise<AccountsService<On>> {
   await using parts = new AsyncDisposableStack();
   const test = parts.use(
-    await openTestDatabase(kind, { environment: { MUXWARDEN_PORT: '0', ...environment } }),
+    await openTestDatabase(kind, {
+      environment: { MUXWARDEN_PORT: '0', ...environment },
+      ...(postgres && { server: postgres }),
+    }),
   );
   const { config, database } = test;
   const log: string[] = [];

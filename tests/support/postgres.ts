@@ -88,6 +88,8 @@ export async function openTestDatabase(
 
 export interface PostgresServer extends AsyncDisposable {
   readonly port: number;
+  /** Its data directory. */
+  readonly data: string;
   /** DATABASE_URL of a new, empty database. */
   createDatabase(): Promise<string>;
   /** As its superuser, in database `postgres`. */
@@ -97,10 +99,13 @@ export interface PostgresServer extends AsyncDisposable {
   start(): Promise<void>;
 }
 
-/** A server of the test's own on a loopback port. */
-export async function startPostgresServer(): Promise<PostgresServer> {
+/**
+ * A server of the test's own on a loopback port.
+ * @param directory where its files are; default: a place of its own
+ */
+export async function startPostgresServer(directory?: string): Promise<PostgresServer> {
   await using parts = new AsyncDisposableStack();
-  const root = await privateDirectory(parts);
+  const root = directory ?? (await privateDirectory(parts));
   const [data, socket] = [join(root, 'data'), join(root, 'socket')];
   const given = process.env.MUXWARDEN_TEST_DATABASE_URL;
   const port = given === undefined ? await freePort() : Number(new URL(given).port || 5432);
@@ -143,6 +148,7 @@ export async function startPostgresServer(): Promise<PostgresServer> {
   const owned = parts.move();
   return {
     port,
+    data,
     async createDatabase() {
       const name = `mw_${randomBytes(6).toString('hex')}`;
       await query(`create role ${name} login password '${password}'`);
