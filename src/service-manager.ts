@@ -44,7 +44,8 @@ export function serviceManager({
       ...{ extendEnv: false, env: managerEnvironment(environment), cwd: '/' },
       ...{ stdin: 'ignore', reject: false, timeout: 10_000 },
     });
-    if (result.exitCode === 0) return result.stdout.trim();
+    // A unit's stop ends all that is in it, and what asked for it may be the first to hear.
+    if (result.exitCode === 0 || result.signal === 'SIGTERM') return (result.stdout ?? '').trim();
     const said =
       result.stderr?.trim() || result.originalMessage || `exit status ${result.exitCode}`;
     throw new NotRestartableError(
