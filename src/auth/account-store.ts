@@ -10,7 +10,7 @@ import type { KeyProof } from './api-keys.ts';
 import { LastUse } from './last-use.ts';
 import { hashOf, sameHash } from './secret.ts';
 import { sessionIdleMs } from './sessions.ts';
-import { scopes as allScopes, type Scope, type Viewer } from './viewer.ts';
+import { type Authenticated, scopes as allScopes, type Scope, type Viewer } from './viewer.ts';
 
 /**
  * Everything about accounts in memory: a copy of one moment of the database, replaced as a whole.
@@ -20,9 +20,9 @@ import { scopes as allScopes, type Scope, type Viewer } from './viewer.ts';
  */
 export interface AccountStore extends Accounts, AsyncDisposable {
   /** The viewer of an API key (`mw_…`); undefined for every kind of refusal. */
-  authenticateKey(key: string): Promise<Viewer | undefined>;
+  authenticateKey(key: string): Authenticated;
   /** The viewer of a session's cookie. */
-  authenticateSession(token: string): Promise<Viewer | undefined>;
+  authenticateSession(token: string): Authenticated;
   /** Undefined: no such member; null: a member without a password. */
   passwordHash(memberId: string): string | null | undefined;
   /** A copy that is not older than this call. */
@@ -110,26 +110,32 @@ class MemoryAccounts implements AccountStore {
     return session && this.#sessionViewer(session);
   }
 
-  async authenticateKey(text: string): Promise<Viewer | undefined> {
+  authenticateKey(text: string): Authenticated {
     const parts = parseKey(text);
     if (parts === undefined) return undefined;
     const hash = hashOf(parts.secret);
     const find = () => this.#copy.keysByPublicId.get(parts.publicId);
-    const key = find() ?? (await this.#afterReading(find));
-    if (key === undefined || !sameHash(hash, key.secretHash)) return undefined;
-    const viewer = this.#keyViewer(key);
-    if (viewer !== undefined) this.#keyUse.touch(key.id);
-    return viewer;
+    const viewerOf = (key: (ApiKey & KeyProof) | undefined) => {
+      if (key === undefined || !sameHash(hash, key.secretHash)) return undefined;
+      const viewer = this.#keyViewer(key);
+      if (viewer !== undefined) this.#keyUse.touch(key.id);
+      return viewer;
+    };
+    const key = find();
+    return key === undefined ? this.#afterReading(find).then(viewerOf) : viewerOf(key);
   }
 
-  async authenticateSession(token: string): Promise<Viewer | undefined> {
+  authenticateSession(token: string): Authenticated {
     if (!/^[\w-]{43}$/.test(token)) return undefined;
     const hash = hashOf(token).toString('hex');
     const find = () => this.#copy.sessionsByHash.get(hash);
-    const session = find() ?? (await this.#afterReading(find));
-    const viewer = session && this.#sessionViewer(session);
-    if (session !== undefined && viewer !== undefined) this.#sessionUse.touch(session.id);
-    return viewer;
+    const viewerOf = (session: SessionRow | undefined) => {
+      const viewer = session && this.#sessionViewer(session);
+      if (session !== undefined && viewer !== undefined) this.#sessionUse.touch(session.id);
+      return viewer;
+    };
+    const session = find();
+    return session === undefined ? this.#afterReading(find).then(viewerOf) : viewerOf(session);
   }
 
   reload(): Promise<void> {

@@ -10,14 +10,14 @@ import { PasswordReauthentication } from './password-reauthentication.ts';
 import type { Reauthentication } from './reauthentication.ts';
 import { type NewSession, Sessions } from './sessions.ts';
 import { SignIn, type SignInEnd } from './sign-in.ts';
-import type { Viewer } from './viewer.ts';
+import type { Authenticated } from './viewer.ts';
 
 /** The ways in, put together. */
 export interface Authentication {
   /** The viewer of an API key (`mw_…`); undefined for every kind of refusal. */
-  apiKey(key: string): Promise<Viewer | undefined>;
+  apiKey(key: string): Authenticated;
   /** The viewer of a session's cookie. */
-  session(token: string): Promise<Viewer | undefined>;
+  session(token: string): Authenticated;
   readonly signing: Signing;
   readonly reauthentication: Reauthentication;
   readonly changes: AccountChanges;

@@ -17,3 +17,6 @@ export interface Viewer {
   readonly madeByAdmin: boolean;
   readonly expiresAt: Date | null;
 }
+
+/** Whoever shows a credential: at once where it is known, else after a look for a new one. */
+export type Authenticated = Viewer | undefined | Promise<Viewer | undefined>;

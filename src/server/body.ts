@@ -67,12 +67,15 @@ export class PostedRequest extends IncomingMessage {
  * @throws BodyTooLargeError when it is longer and what follows is discarded, up to a bound: closing
  * on bytes that nobody has read would reset the connection, and the answer with it
  */
-export async function readBody(request: IncomingMessage, most: number): Promise<Buffer> {
+export function readBody(request: IncomingMessage, most: number): Buffer | Promise<Buffer> {
   // Its sender waits to be told to send it.
   if (request.headers.expect !== undefined && announced(request) > most) throw tooLarge(most);
-  if (!(request instanceof PostedRequest && request.isSmall))
-    return await readStream(request, most);
-  if (announced(request) <= most) return await request.smallBody();
+  if (!(request instanceof PostedRequest && request.isSmall)) return readStream(request, most);
+  if (announced(request) <= most) return request.smallBody();
+  return discarded(request, most);
+}
+
+async function discarded(request: PostedRequest, most: number): Promise<never> {
   await Promise.race([request.smallBody(), sleep(discardedMs, undefined, { ref: false })]);
   throw tooLarge(most);
 }

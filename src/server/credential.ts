@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Authentication } from '../auth/authentication.ts';
 import type { NewSession } from '../auth/sessions.ts';
-import type { Viewer } from '../auth/viewer.ts';
+import type { Authenticated } from '../auth/viewer.ts';
 import type { Config } from '../config.ts';
 import { isLoopback } from './origin.ts';
 
@@ -54,8 +54,8 @@ export function bearer(header: unknown): string | undefined {
 export function authenticate(
   authenticator: Authenticator,
   credential: Shown | undefined,
-): Promise<Viewer | undefined> {
-  if (credential === undefined) return Promise.resolve(undefined);
+): Authenticated {
+  if (credential === undefined) return undefined;
   return credential.kind === 'bearer'
     ? authenticator.apiKey(credential.key)
     : authenticator.session(credential.token);

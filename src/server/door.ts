@@ -47,12 +47,18 @@ export function refuseOrigin({ origins }: Door, request: IncomingMessage): Refus
 }
 
 /** Who asks, or why that is not known. A cookie counts only with the CSRF header and an Origin. */
-export async function admit(door: Door, request: IncomingMessage): Promise<Viewer | Refusal> {
+export function admit(
+  door: Door,
+  request: IncomingMessage,
+): Viewer | Refusal | Promise<Viewer | Refusal> {
   const credential = shown(request.headers, door.cookie);
   const unsafe =
     credential?.kind === 'cookie' ? refuseForgery(request, 'A request with a cookie') : undefined;
   if (unsafe !== undefined) return unsafe;
-  return (await authenticate(door.authenticator, credential)) ?? unauthenticated;
+  const viewer = authenticate(door.authenticator, credential);
+  return viewer instanceof Promise
+    ? viewer.then((known) => known ?? unauthenticated)
+    : (viewer ?? unauthenticated);
 }
 
 /**

@@ -69,7 +69,8 @@ export async function answerGraphQL(
     return refuse(503, 'RATE_LIMITED', 'The service is stopping. Try again in a moment.', {
       'retry-after': '1',
     });
-  const admitted = await admit(door, request);
+  const admitting = admit(door, request);
+  const admitted = admitting instanceof Promise ? await admitting : admitting;
   const stranger = isRefusal(admitted) ? admitted : undefined;
   const refuseCaller = ({ status, code, message }: Refusal) =>
     refuse(status, code, message, {

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
 import { handleProtocols, makeServer, type Context as SocketContext } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { Viewer } from '../auth/viewer.ts';
+import type { Authenticated, Viewer } from '../auth/viewer.ts';
 import { watchAuthority } from '../resolvers/authority-watch.ts';
 import type { Context } from '../resolvers/context.ts';
 import { RequestError } from '../resolvers/request-error.ts';
@@ -229,10 +229,7 @@ function operationContext(door: Door, { extra }: Socket): Context | undefined {
   });
 }
 
-function viewerOf(
-  { authenticator }: Door,
-  { connectionParams, extra }: Socket,
-): Promise<Viewer | undefined> {
+function viewerOf({ authenticator }: Door, { connectionParams, extra }: Socket): Authenticated {
   const said = connectionParams?.Authorization ?? connectionParams?.authorization;
   if (said === undefined) return authenticate(authenticator, extra.credential);
   const key = bearer(said);

@@ -84,7 +84,7 @@ export class SyntheticAccounts implements Accounts {
     );
   };
 
-  apiKey = async (key: string) => this.#viewers.get(key.replace(/^mw_/, ''));
+  apiKey = (key: string) => this.#viewers.get(key.replace(/^mw_/, ''));
   session = async (token: string) => this.#sessions.get(token);
   redeemLink = async (token: string) => {
     const login = this.links.get(token);
