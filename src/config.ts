@@ -95,6 +95,7 @@ export const otherNames = [
   'MUXWARDEN_TMUX_BIN',
   'MUXWARDEN_HELPER',
   'MUXWARDEN_PROVISION',
+  'MUXWARDEN_HOOKS_DIR',
   'MUXWARDEN_AGENTS',
   'MUXWARDEN_TRUSTED_DOCUMENTS',
   'MUXWARDEN_RESTART_FILE',
@@ -120,6 +121,10 @@ export interface Config extends Readonly<Record<NumberName, number>> {
   readonly helper: string;
   /** The installed program that makes accounts; empty: accounts are not made here. */
   readonly provision: string;
+  /** Where members' tools report: a folder for each member, or in local mode the folder itself. */
+  readonly hooksDir: string;
+  /** Comes along, and runs as the service. */
+  readonly hooksProgram: string;
   /** The kind of agent that goes by each name. */
   readonly agents: ReadonlyMap<string, string>;
   /** A file of the documents that browser sessions may send; undefined: they may send any. */
@@ -160,6 +165,10 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     MUXWARDEN_TMUX_BIN: setting(text, 'tmux'),
     MUXWARDEN_HELPER: setting(text, join(import.meta.dirname, '../libexec/muxwarden-member')),
     MUXWARDEN_PROVISION: setting(
+      text.refine((path) => path.startsWith('/'), 'it takes an absolute path'),
+      '',
+    ),
+    MUXWARDEN_HOOKS_DIR: setting(
       text.refine((path) => path.startsWith('/'), 'it takes an absolute path'),
       '',
     ),
@@ -207,6 +216,10 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
     tmuxBin: read.MUXWARDEN_TMUX_BIN,
     helper: resolve(read.MUXWARDEN_HELPER),
     provision: read.MUXWARDEN_PROVISION,
+    hooksDir:
+      read.MUXWARDEN_HOOKS_DIR ||
+      (read.MUXWARDEN_MODE === 'system' ? '/var/lib/muxwarden-hooks' : join(stateDir, 'hooks')),
+    hooksProgram: join(import.meta.dirname, '../libexec/muxwarden-hooks'),
     agents: read.MUXWARDEN_AGENTS,
     trustedDocuments: read.MUXWARDEN_TRUSTED_DOCUMENTS
       ? resolve(read.MUXWARDEN_TRUSTED_DOCUMENTS)

@@ -86,7 +86,11 @@ async function openFleet(
   accounts: AccountStore,
   parts: AsyncDisposableStack,
 ): Promise<LocalFleet> {
-  const fleet = new LocalFleet({ config, streams: (tmux) => new PaneOutputs({ tmux }) });
+  const fleet = new LocalFleet({
+    config,
+    hooks: true,
+    streams: (tmux) => new PaneOutputs({ tmux }),
+  });
   await fleet.prepare();
   const following = new AbortController();
   parts.defer(() => following.abort());

@@ -15,6 +15,8 @@ import type {
  * with that program. It is not believed when the pane is back at its shell, when the program in the
  * foreground began after it, when its time can't be, or, without a time, when the program is none that
  * is known for an agent.
+ *
+ * What a hook of the agent told the service counts as much; of the two, what was said later.
  */
 export interface AgentLook {
   /** When the look began; ms since the epoch. */
@@ -23,6 +25,15 @@ export interface AgentLook {
   readonly serverStartTime: number | null;
   /** When something was last written, by pane and by window; seconds since the epoch. */
   readonly written: Written;
+  /** What hooks reported, by pane. */
+  readonly hooks?: ReadonlyMap<number, HookReport>;
+}
+
+/** As it was told, by our clock; ms since the epoch. */
+export interface HookReport {
+  readonly state: AgentState;
+  readonly since: number;
+  readonly at: number;
 }
 
 export interface Written {
@@ -46,7 +57,31 @@ export function agentsOf(
     const agent = agentOf(pane, window, look);
     if (agent !== null) agents.set(pane.pane, agent);
   }
+  if (look.hooks?.size) addHooked(agents, sessions, look.hooks);
   return agents;
+}
+
+function addHooked(
+  agents: Map<number, AgentView>,
+  sessions: readonly SessionView[],
+  hooks: ReadonlyMap<number, HookReport>,
+): void {
+  const windows = sessions.flatMap((session) => session.windows);
+  for (const pane of windows.flatMap(({ panes }) => panes)) {
+    const hook = hooks.get(pane.pane);
+    if (hook === undefined || pane.dead) continue;
+    const seen = agents.get(pane.pane);
+    const saidLater = seen?.evidence === 'SELF_REPORT' && (pane.report?.at ?? 0) * 1_000 > hook.at;
+    if (saidLater) continue;
+    const { title, foreground, currentCommand } = pane;
+    const known = seen?.kind ?? foreground?.agent ?? kindInTitle(title);
+    agents.set(pane.pane, {
+      kind: known ?? currentCommand ?? 'unknown',
+      state: hook.state,
+      since: new Date(hook.since),
+      evidence: 'HOOK',
+    });
+  }
 }
 
 /** The same sessions with these agents in their panes. */

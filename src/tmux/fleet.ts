@@ -9,6 +9,7 @@ import { ProcessHelper } from './helper/helper.ts';
 import { Processes } from './helper/process.ts';
 import { directReach, sudoReach } from './helper/reach.ts';
 import { RefusingHelper } from './helper/refusing-helper.ts';
+import { Hooks } from './hooks/hooks.ts';
 import { TmuxOnMachine } from './installed-tmux.ts';
 import { Edition } from './listing/edition.ts';
 import { Followers } from './listing/follow.ts';
@@ -58,6 +59,8 @@ export interface LocalFleetOptions {
   readonly config: Config;
   readonly streams?: (tmux: MemberTmux) => PaneStreams;
   readonly clock?: Clock;
+  /** Whether members' tools may report. */
+  readonly hooks?: boolean;
   /** Where tmux is looked for, as `PATH`. */
   readonly searchPath?: string;
 }
@@ -78,6 +81,7 @@ export class LocalFleet implements Fleet {
   readonly #streams: (tmux: MemberTmux) => PaneStreams;
   readonly #processes: Processes;
   readonly #provisioner: Provisioner;
+  readonly #hooks: Hooks | undefined;
   readonly #tmux: TmuxOnMachine;
   readonly #followers: Followers;
   readonly #edition = new Edition();
@@ -94,6 +98,7 @@ export class LocalFleet implements Fleet {
     config,
     streams = (tmux) => new PaneOutputs({ tmux }),
     clock = systemClock,
+    hooks = false,
     searchPath = process.env.PATH,
   }: LocalFleetOptions) {
     this.#config = config;
@@ -106,6 +111,7 @@ export class LocalFleet implements Fleet {
       processes: this.#processes,
       clock,
     });
+    this.#hooks = hooks ? new Hooks(config, clock) : undefined;
     this.#tmux = new TmuxOnMachine(config.tmuxBin, clock, searchPath);
     this.#followers = new Followers(
       {
@@ -221,6 +227,7 @@ export class LocalFleet implements Fleet {
       helperIsThere: this.#helperIsThere,
       installedTmux,
       tmuxWasLookedFor: this.#tmux.wasLookedFor,
+      hooks: this.#hooks?.refusals() ?? [],
       listings: [...this.#entries.keys()].flatMap((memberId) => this.peek(memberId) ?? []),
     });
   }
@@ -242,7 +249,7 @@ export class LocalFleet implements Fleet {
     for (const entry of this.#entries.values()) this.#leave(entry);
     this.#entries.clear();
     this.#edition.turn();
-    await Promise.all(this.#leaving);
+    await Promise.all([...this.#leaving, this.#hooks?.[Symbol.asyncDispose]()]);
   }
 
   /** @throws NotFoundError for a member that is not here, or has no tmux to be asked */
@@ -277,7 +284,15 @@ export class LocalFleet implements Fleet {
       changed: (id) => this.#followers.changed(id),
       streams: this.#streams,
     };
-    const adapter = new TmuxAdapter(memberId, this.#helperFor(osUser), surroundings);
+    const helper = this.#helperFor(osUser);
+    const adapter = new TmuxAdapter(memberId, helper, surroundings);
+    if (!(helper instanceof RefusingHelper))
+      this.#hooks?.add(osUser, {
+        memberId,
+        peek: () => adapter.peek(),
+        refresh: () => adapter.refresh(),
+        report: (pane, state) => adapter.listing.report(pane, state),
+      });
     return { osUser, adapter, empty };
   }
 
@@ -300,7 +315,8 @@ export class LocalFleet implements Fleet {
   }
 
   #leave(entry: Entry): void {
-    if (entry.adapter === undefined) return;
+    if (entry.adapter === undefined || entry.osUser === null) return;
+    this.#hooks?.remove(entry.osUser);
     const left: Promise<void> = entry.adapter[Symbol.asyncDispose]().finally(() =>
       this.#leaving.delete(left),
     );

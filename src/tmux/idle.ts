@@ -93,7 +93,8 @@ function occupation({ foreground, agent, currentCommand }: PaneView, now: number
   if (foreground.job !== null) return `${escapeText(foreground.job)} is at work or suspended in it`;
   if (foreground.isShell) return undefined;
   const program = escapeText(agent?.kind ?? currentCommand ?? 'a program');
-  if (agent?.evidence !== 'SELF_REPORT') return `${program} runs in the foreground`;
+  if (agent?.evidence !== 'SELF_REPORT' && agent?.evidence !== 'HOOK')
+    return `${program} runs in the foreground`;
   const { state, since } = agent;
   if (state !== 'IDLE') return `${program} says that it is ${state}`;
   if (since === null) return `${program} says that it is IDLE, but not since when`;

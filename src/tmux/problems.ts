@@ -9,6 +9,8 @@ export interface Findings {
   readonly helperIsThere: boolean | undefined;
   readonly installedTmux: InstalledTmux | undefined;
   readonly tmuxWasLookedFor: boolean;
+  /** Why no tools of these members can report. */
+  readonly hooks: readonly { readonly memberId: string; readonly why: string }[];
   readonly listings: readonly MemberListing[];
 }
 
@@ -57,6 +59,14 @@ export function problemsOf(findings: Findings): readonly Problem[] {
       reason === 'UNSAFE_DIRECTORY'
         ? 'Each directory on the way has to be the member’s or root’s, and not writable by others.'
         : 'Check the member’s Linux user, its membership in the members’ group and the sudoers rule: muxwarden doctor.',
+      memberId,
+    );
+  }
+  for (const { memberId, why } of findings.hooks) {
+    add(
+      'HOOKS_UNAVAILABLE',
+      `Tools of this member can't report: ${why}.`,
+      'docs/hooks.md says whose the folder is to be. Nothing else is missing without it.',
       memberId,
     );
   }

@@ -2,7 +2,7 @@ import type { Clock } from '../../concurrency/clock.ts';
 import type { Config } from '../../config.ts';
 import { HelperError, type MemberHelper } from '../member-helper.ts';
 import type { ServerChange } from '../member-tmux.ts';
-import type { MemberListing, ServerRef } from '../model.ts';
+import type { AgentState, MemberListing, PaneRef, ServerRef } from '../model.ts';
 import { Doorbell } from './doorbell.ts';
 import type { Edition } from './edition.ts';
 import { Freshness, type Moment } from './freshness.ts';
@@ -144,6 +144,12 @@ export class Listing implements Disposable {
     this.#pastBackOff = true;
     this.#settle();
     this.#askSoon();
+  }
+
+  /** A hook of the member's told what the agent in a pane does. */
+  report(pane: PaneRef, state: AgentState): void {
+    this.#servers.report(pane, state, this.#options.clock.now());
+    this.#settle();
   }
 
   /** Sockets somebody listens on, and left-over ones. */

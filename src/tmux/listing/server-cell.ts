@@ -1,10 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import { workingAgents } from '../agent.ts';
+import { type HookReport, workingAgents } from '../agent.ts';
 import { formatGeneration } from '../generation.ts';
 import { Lines } from '../helper/lines.ts';
 import { isIdle, type ListedServer } from '../idle.ts';
 import type { ServerChange } from '../member-tmux.ts';
-import type { Generation, Reason, ServerRef, ServerView, SessionView } from '../model.ts';
+import type {
+  AgentState,
+  Generation,
+  Reason,
+  ServerRef,
+  ServerView,
+  SessionView,
+} from '../model.ts';
 import { isOutdated } from '../tmux-version.ts';
 import { attemptOf, CpuMeter, type Judgement, judge } from './census.ts';
 import { withChangedPanes } from './changed-panes.ts';
@@ -89,6 +96,10 @@ export class ServerCell {
   #judgement: Judgement = { status: 'UNKNOWN', reason: 'NOT_YET_ASKED', detail: null };
   #rows: Rows | undefined;
   #pulse = noPulse;
+  /** What hooks reported of panes of this life. */
+  readonly #hooks = new Map<number, HookReport>();
+  /** When the look began that the rows are of. */
+  #lookedAt = 0;
   #generation: Generation | null = null;
   #startTime: number | null = null;
   #startedAt: number | null = null;
@@ -170,9 +181,31 @@ export class ServerCell {
     this.#judgement = { status: 'RUNNING', reason: null, detail: null };
   }
 
+  /** A hook told what the agent in a pane does. */
+  report(pane: number, state: AgentState, at: number): void {
+    const last = this.#hooks.get(pane);
+    this.#hooks.set(pane, { state, since: last?.state === state ? last.since : at, at });
+    if (this.#rows === undefined) return;
+    const look = { at: this.#lookedAt, serverStartTime: this.#startTime, hooks: this.#hooks };
+    this.#pulse = pulseOf(this.#pulse.text, this.#rows.listed, look, this.#pulse);
+  }
+
+  /** A report ends with its pane, and where a later look sees the pane back at its shell. */
+  #dropHooks(listed: readonly SessionView[]): void {
+    if (this.#hooks.size === 0) return;
+    const views = listed.flatMap(({ windows }) => windows).flatMap(({ panes }) => panes);
+    const panes = new Map(views.map((view) => [view.pane, view]));
+    for (const [pane, { at }] of this.#hooks) {
+      const view = panes.get(pane);
+      if (at >= this.#lookedAt) continue;
+      if (view === undefined || view.dead || view.foreground?.isShell) this.#hooks.delete(pane);
+    }
+  }
+
   #enter(generation: Generation | null): void {
     if (generation === this.#generation) return;
     this.#generation = generation;
+    this.#hooks.clear();
     this.#startTime = null;
     this.#startedAt = null;
     this.#rows = undefined;
@@ -207,7 +240,9 @@ export class ServerCell {
       }
       this.#rows = rows;
     }
-    const look = { at: started.wall, serverStartTime: this.#startTime };
+    this.#lookedAt = started.wall;
+    this.#dropHooks(this.#rows.listed);
+    const look = { at: started.wall, serverStartTime: this.#startTime, hooks: this.#hooks };
     const told = this.#row.code === 'SAME' ? this.#pulse.text : written;
     this.#pulse = pulseOf(told, this.#rows.listed, look, this.#pulse);
     this.freshness.succeed(started, partial(this.#row, this.#rows.dropped));

@@ -1,5 +1,5 @@
 import { type ServerChange, serverKey } from '../member-tmux.ts';
-import type { Reason, ServerRef, ServerView } from '../model.ts';
+import type { AgentState, PaneRef, Reason, ServerRef, ServerView } from '../model.ts';
 import type { Moment } from './freshness.ts';
 import type { DirectoryRow, MemberRow, ServerRow, Snapshot } from './rows.ts';
 import { type CellContext, type CellRules, generationOf, ServerCell } from './server-cell.ts';
@@ -94,6 +94,12 @@ export class ServerCells {
     cell.actedAt = ++this.#acts;
     this.#held = null;
     cell.change(change, this.#bootId, now);
+  }
+
+  /** A report about another life of the server is about nothing that is here. */
+  report({ pathHex, generation, pane }: PaneRef, state: AgentState, at: number): void {
+    const cell = this.#cells.get(serverKey({ pathHex }));
+    if (cell?.generation === generation) cell.report(pane, state, at);
   }
 
   /** In order of path. */
