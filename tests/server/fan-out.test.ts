@@ -93,8 +93,8 @@ const subscribers: Record<
   },
 };
 
-async function executions(): Promise<number> {
-  const text = await (await fetch(`${service.url}/metrics`)).text();
+async function executions(url = service.url): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
   return Number(/^muxwarden_subscription_executions (\d+)$/m.exec(text)?.[1]);
 }
 
@@ -217,4 +217,51 @@ describe.each(['WebSocket', 'SSE'] as const)('over %s', (transport) => {
     expect(one.got).toHaveLength(1);
     for (const each of [one, other, ...followers]) each.leave();
   });
+});
+
+it('eight subscriptions on one socket all get what comes, and queries are answered on it and beside it', async () => {
+  const client = socketClient(service, bearer('ann'));
+  const got = Array.from({ length: 8 }, () => [] as unknown[]);
+  for (const each of got)
+    client.subscribe(
+      { query: follow('listing { version }') },
+      { next: (result) => void each.push(result), error: () => {}, complete: () => {} },
+    );
+  await eventually(() => got.every(({ length }) => length === 2), 'the state');
+  service.fleet.set(listing(ann, [], { version: 'v2' }));
+  await eventually(() => got.every(({ length }) => length === 3), 'the change');
+  for await (const { data } of client.iterate({ query: '{ viewer { role } }' }))
+    expect(data).toEqual({ viewer: { role: 'ADMIN' } });
+  expect((await service.query('ann', '{ viewer { role } }')).data).toEqual({
+    viewer: { role: 'ADMIN' },
+  });
+  await client.dispose();
+});
+
+it('a thousand followers of a listing all get a change that is executed once', async () => {
+  await using many = await startService({ maxSubscriptionsPerActor: 1_000 });
+  const { id } = many.accounts.add('ann', 'ADMIN');
+  many.fleet.set(listing(id, []));
+  const sockets = Array.from({ length: 20 }, () => socketClient(many, bearer('ann')));
+  const changes = { first: 0, second: 0 };
+  for (const socket of sockets)
+    for (let each = 0; each < 50; each++)
+      socket.subscribe(
+        { query: follow('listing { version }') },
+        {
+          next: (result) => {
+            const text = JSON.stringify(result);
+            if (text.includes('"v1"')) changes.first += 1;
+            if (text.includes('"v2"')) changes.second += 1;
+          },
+          error: () => {},
+          complete: () => {},
+        },
+      );
+  await eventually(() => changes.first === 1_000, 'a thousand followers', 30_000);
+  const before = await executions(many.url);
+  many.fleet.set(listing(id, [], { version: 'v2' }));
+  await eventually(() => changes.second === 1_000, 'a thousand changes', 30_000);
+  expect(await executions(many.url)).toBe(before + 1);
+  for (const socket of sockets) await socket.dispose();
 });

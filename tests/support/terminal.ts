@@ -89,7 +89,8 @@ function terminal(cols: number, rows: number): headless.Terminal {
   return made;
 }
 
-function wcwidth(codepoint: number): 0 | 1 | 2 {
+/** Columns of a character, as tmux counts them. */
+export function wcwidth(codepoint: number): 0 | 1 | 2 {
   const character = String.fromCodePoint(codepoint);
   if (/\p{Mn}|\p{Me}|\u200d|[\ufe00-\ufe0f]/u.test(character)) return 0;
   return /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|[\u{20000}-\u{3fffd}]/u.test(

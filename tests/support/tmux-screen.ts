@@ -1,4 +1,4 @@
-import type { Screen } from './terminal.ts';
+import { type Screen, wcwidth } from './terminal.ts';
 import { eventually, type TmuxServer } from './tmux-server.ts';
 import type { Reading } from './watched-tmux.ts';
 
@@ -11,8 +11,11 @@ export async function tmuxScreen(tmux: TmuxServer, target: string) {
     ...['capture-pane', '-p', '-t', target],
   );
   const [head = '', ...rows] = answer.split('\n');
-  const [cursor = '', size = '', alternate = ''] = head.split(' ');
-  const height = Number(size.split('x')[1]);
+  const [at = '', size = '', alternate = ''] = head.split(' ');
+  const [width = 0, height = 0] = size.split('x').map(Number);
+  const [column = 0, row = 0] = at.split(',').map(Number);
+  // Up to 3.5a it stays where it was when a full-screen program's window gets narrower.
+  const cursor = `${Math.min(column, width)},${row}`;
   const text = Array.from({ length: height }, (_, row) =>
     letters(expandTabs(rows[row] ?? '')).trimEnd(),
   );
@@ -63,11 +66,15 @@ function letters(row: string): string {
   );
 }
 
+function columnsOf(text: string): number {
+  return [...text].reduce((sum, character) => sum + wcwidth(character.codePointAt(0) ?? 0), 0);
+}
+
 /** tmux 3.6 and later give a tab back as a tab. */
 function expandTabs(row: string): string {
   let text = '';
   for (const character of row) {
-    text += character === '\t' ? ' '.repeat(8 - (text.length % 8)) : character;
+    text += character === '\t' ? ' '.repeat(8 - (columnsOf(text) % 8)) : character;
   }
   return text;
 }

@@ -17,8 +17,8 @@ export interface ControlEvents {
   /** A view into the input: copy what is to be kept. */
   output(pane: number, data: Uint8Array): void;
   notification(name: string, rest: string): void;
-  /** What came in one piece has been handed on; it took `ms`. */
-  drained(ms: number): void;
+  /** So much came in one piece and has been handed on; it took `ms`. */
+  drained(bytes: number, ms: number): void;
 }
 
 /** The connection is over, or was never understood; whatever was asked last may or may not be done. */
@@ -72,7 +72,7 @@ export class ControlClient implements AsyncDisposable {
         this.#end(new ControlEndedError(cause.message, { cause }));
         return;
       }
-      events.drained(clock.monotonic() - from);
+      events.drained(chunk.length, clock.monotonic() - from);
     });
     const failed = (cause: Error) =>
       this.#end(new ControlEndedError('The connection broke.', { cause }));

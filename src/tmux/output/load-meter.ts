@@ -5,7 +5,8 @@ const windows = 3;
 
 /**
  * Says when one piece of work has taken more than its share of the process's time in each of the
- * last three seconds. A burst, however fast, never counts.
+ * last three seconds. A burst, however fast, never counts; where it begins again at once after a
+ * rest, one second does.
  */
 export class LoadMeter {
   readonly #clock: Clock;
@@ -32,9 +33,10 @@ export class LoadMeter {
     return this.#over >= windows;
   }
 
+  /** Begins anew after a rest. */
   reset(): void {
     this.#windowStart = this.#clock.monotonic();
     this.#busy = 0;
-    this.#over = 0;
+    this.#over = windows - 1;
   }
 }

@@ -56,8 +56,10 @@ export const pauseAfterLine = controlLine`refresh-client -f pause-after=10`;
 export function continueLine(pane: number): ControlLine {
   return controlLine`refresh-client -A '%${pane}:continue'`;
 }
-export const stopOutputLine = controlLine`refresh-client -f no-output`;
-export const resumeOutputLine = controlLine`refresh-client -f '!no-output'`;
+/** Drops what waits, and all that comes until `continue`; the program goes on. From 3.2 on. */
+export function pauseLine(pane: number): ControlLine {
+  return controlLine`refresh-client -A '%${pane}:pause'`;
+}
 
 export const messagesLine = controlLine`show-messages`;
 /** Tells whether a pane that left the session is still somewhere. */

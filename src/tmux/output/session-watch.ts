@@ -1,16 +1,16 @@
 import { type Clock, sleep } from '../../concurrency/clock.ts';
 import type { ControlConnection } from '../member-helper.ts';
+import { isAtLeast } from '../tmux-version.ts';
 import type { BlockAnswer } from './control-block.ts';
 import { ControlClient, ControlEndedError } from './control-client.ts';
 import type { ControlLine } from './control-line.ts';
-import { LoadMeter } from './load-meter.ts';
 import type { Epochs } from './output-cursor.ts';
+import { Overload } from './overload.ts';
 import { drained, PaneLog, type Snapshot } from './pane-log.ts';
 import {
   continueLine,
   pauseAfterLine,
-  resumeOutputLine,
-  stopOutputLine,
+  pauseLine,
   watchServerLine,
   watchSessionLine,
 } from './pane-roster.ts';
@@ -48,7 +48,6 @@ const quietMs = 60_000;
 const pingDeadlineMs = 5_000;
 const tickMs = 2_000;
 const stillMs = 3_000;
-const overloadRestMs = 1_000;
 
 export class SessionWatch implements AsyncDisposable {
   readonly session: number;
@@ -58,10 +57,14 @@ export class SessionWatch implements AsyncDisposable {
   readonly #options: SessionWatchOptions;
   readonly #logs = new Map<number, PaneLog>();
   readonly #touched = new Set<PaneLog>();
-  readonly #load: LoadMeter;
+  readonly #overload: Overload;
   readonly #timers: Timers;
   readonly #roster: RosterKeeper;
   #heardAt: number;
+  /** Every pane of the session that wrote anything, watched or not. */
+  readonly #talking = new Set<number>();
+  /** Panes that are paused, since more comes than we can take. */
+  readonly #resting = new Set<number>();
   #shedding = false;
   #tickedAt: number;
   #over = false;
@@ -70,7 +73,7 @@ export class SessionWatch implements AsyncDisposable {
   constructor(options: SessionWatchOptions) {
     this.session = options.session;
     this.#options = options;
-    this.#load = new LoadMeter(options.clock, options.mostLoad ?? 0.6);
+    this.#overload = new Overload(options.clock, options.mostLoad ?? 0.6);
     this.#heardAt = options.clock.monotonic();
     this.#tickedAt = this.#heardAt;
     this.#timers = new Timers(options.clock);
@@ -79,7 +82,7 @@ export class SessionWatch implements AsyncDisposable {
       {
         output: (pane, data) => this.#output(pane, data),
         notification: (name, rest) => this.#notified(name, rest),
-        drained: (ms) => this.#drained(ms),
+        drained: (bytes, ms) => this.#drained(bytes, ms),
       },
       options.clock,
     );
@@ -175,17 +178,23 @@ export class SessionWatch implements AsyncDisposable {
   }
 
   #output(pane: number, data: Uint8Array): void {
+    if (this.#resting.has(pane)) return;
+    if (this.#shedding) {
+      this.#rest(pane);
+      return;
+    }
+    this.#talking.add(pane);
     const log = this.#logs.get(pane);
-    if (log === undefined || this.#shedding) return;
+    if (log === undefined) return;
     log.append(data);
     this.#touched.add(log);
   }
 
-  #drained(ms: number): void {
+  #drained(bytes: number, ms: number): void {
     this.#heardAt = this.#options.clock.monotonic();
     for (const log of this.#touched) log.publish();
     this.#touched.clear();
-    if (this.#load.add(ms) && !this.#shedding) this.#run(this.#shed());
+    if (this.#overload.read(bytes, ms) && !this.#shedding) this.#run(this.#shed());
   }
 
   #notified(name: string, rest: string): void {
@@ -198,7 +207,9 @@ export class SessionWatch implements AsyncDisposable {
     if (name === 'pause' || name === 'continue') {
       const pane = Number(/^%(\d{1,10})$/.exec(rest)?.[1]);
       // tmux dropped what it had for that pane; nothing comes before it goes on.
-      if (name === 'continue') this.#logs.get(pane)?.break('TMUX_PAUSED');
+      if (this.#resting.has(pane)) {
+        if (name === 'continue') this.#rested(pane);
+      } else if (name === 'continue') this.#logs.get(pane)?.break('TMUX_PAUSED');
       else if (Number.isSafeInteger(pane)) this.#run(this.#goOn(pane));
       return;
     }
@@ -217,7 +228,8 @@ export class SessionWatch implements AsyncDisposable {
     const now = this.#options.clock.monotonic();
     const stoodStill = now - this.#tickedAt - tickMs >= stillMs;
     this.#tickedAt = now;
-    if (stoodStill) await Promise.all([...this.#logs.keys()].map((pane) => this.#goOn(pane)));
+    if (stoodStill && !this.#shedding)
+      await Promise.all([...this.#logs.keys()].map((pane) => this.#goOn(pane)));
   }
 
   /** Answered by `%continue`, before any later output, where the pane was paused. */
@@ -225,16 +237,34 @@ export class SessionWatch implements AsyncDisposable {
     await this.#client.ask(continueLine(pane), patientMs);
   }
 
-  /** We take too much of the process's time: rest, and begin with new screens. */
+  /**
+   * Pauses every pane that says anything, for a while: then nothing waits for us, least of all the
+   * member's programs. (`no-output` would do as well, but up to 3.5a it is the last thing that a client
+   * hears for which output waits.)
+   */
   async #shed(): Promise<void> {
+    // Before, tmux keeps all that waits, and every answer behind it: a new client has none of that.
+    if (!isAtLeast(this.#client.version, 3, 2)) return this.#leave();
     this.#shedding = true;
     for (const log of this.#logs.values()) log.flush();
-    await this.#client.ask(stopOutputLine, patientMs);
-    await new Promise<void>((resolve) => this.#timers.after(overloadRestMs, resolve));
-    await this.#client.ask(resumeOutputLine, patientMs);
+    for (const pane of this.#talking) this.#rest(pane);
+    const restMs = this.#overload.restMs();
+    await new Promise<void>((resolve) => this.#timers.after(restMs, resolve));
     this.#shedding = false;
-    this.#load.reset();
-    for (const log of this.#logs.values()) log.break('OVERLOAD');
+    const resting = [...this.#resting];
+    await Promise.all(resting.map((pane) => this.#goOn(pane)));
+    // Without a `%continue`: it is gone.
+    for (const pane of resting) this.#rested(pane);
+    this.#overload.rested();
+  }
+
+  #rest(pane: number): void {
+    this.#resting.add(pane);
+    this.#run(this.#client.ask(pauseLine(pane), patientMs).then(() => {}));
+  }
+
+  #rested(pane: number): void {
+    if (this.#resting.delete(pane)) this.#logs.get(pane)?.break('OVERLOAD');
   }
 
   /**

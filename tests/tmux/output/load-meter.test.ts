@@ -30,5 +30,8 @@ test('only three busy seconds in a row are too much; a burst and a rest never ar
   ]);
   expect(second(900)).toBe(true);
   meter.reset();
-  expect(second(900)).toBe(false);
+  expect([second(100), second(900), second(900)]).toEqual([false, false, false]);
+  expect(second(900)).toBe(true);
+  meter.reset();
+  expect(second(900)).toBe(true);
 });

@@ -1,24 +1,31 @@
+import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { PaneOutputEvent } from '../../../src/tmux/model.ts';
 import { Screen } from '../../support/terminal.ts';
 import { longTier, rounds } from '../../support/tier.ts';
+import { presentClasses } from '../../support/tmux-classes.ts';
 import { untilSame } from '../../support/tmux-screen.ts';
 import { eventually } from '../../support/tmux-server.ts';
 import { Reading, watchTmux } from '../../support/watched-tmux.ts';
 
 /** Of the log (1 MiB), chunks under way, and a collector that is in no hurry. */
 const mostMiB = 160;
+const readers = 18;
+const line = '0123456789abcdef'.repeat(6);
 
-test('one who stops reading costs the others nothing: they get every byte, it gets the exact gap', async () => {
+test('two of twenty who stop reading cost the others nothing: they get every byte, the two get the exact gap', async () => {
   const mib = rounds(20, 50);
+  const lines = Math.ceil((mib * 1_048_576) / ((line.length + 1) * 100));
   console.log(`slow reader: ${mib} MiB`);
   await using lab = await watchTmux({ columns: 120, rows: 30 });
   const pane = await lab.pane();
-  const fast = [0, 1].map(() => counter(lab, pane));
-  const slow = stopped(lab, pane);
+  const fast = Array.from({ length: readers }, () =>
+    counter(lab, pane, 100 * lines * (line.length + 2)),
+  );
+  const slow = [stopped(lab, pane), stopped(lab, pane)];
   for (const { reading } of fast) await eventually(() => reading.events.length > 0, 'a snapshot');
-  await slow.first;
+  for (const { first } of slow) await first;
   const before = process.memoryUsage().rss;
   let most = before;
   const timer = setInterval(() => {
@@ -26,9 +33,9 @@ test('one who stops reading costs the others nothing: they get every byte, it ge
   }, 50);
   // The program says when it was kept waiting for more than a second.
   const program = `
-    $| = 1; my ($line, $most) = ("0123456789abcdef" x 6 . "\\n", 0);
+    $| = 1; my ($line, $most) = ("${line}\\n", 0);
     use Time::HiRes "time";
-    for (1 .. ${Math.ceil((mib * 1_048_576) / (97 * 100))}) {
+    for (1 .. ${lines}) {
       my $at = time; print $line x 100; my $took = time - $at; $most = $took if $took > $most;
     }
     printf "blocked %d ms\\nthe e%s\\n", 1000 * $most, "nd";`;
@@ -53,23 +60,63 @@ test('one who stops reading costs the others nothing: they get every byte, it ge
   console.log(
     `slow reader: ${(mib / seconds).toFixed(1)} MiB/s, program blocked ${blocked} ms at most, memory grew ${grown.toFixed(0)} MiB`,
   );
-  for (const { count, reading } of fast) {
+  const printed = createHash('sha256');
+  for (let at = 0; at < lines; at++) printed.update(`${line}\r\n`.repeat(100));
+  const whole = printed.digest('hex');
+  for (const { count, sha256, reading } of fast) {
     expect(count()).toBeGreaterThanOrEqual(mib * 1_048_576);
     expect(reading.of('gap')).toEqual([]);
+    expect(sha256()).toBe(whole);
   }
-  expect(fast[0]?.count()).toBe(fast[1]?.count());
   expect(blocked).toBeLessThan(1_000);
   expect(grown).toBeLessThan(mostMiB);
 
-  slow.goOn();
-  const gap = await slow.reading.first('gap');
-  expect(gap.reason).toBe('SLOW_READER');
-  const chunksBefore = slow.reading.events.slice(0, slow.reading.events.indexOf(gap));
-  const had = chunksBefore.reduce((sum, event) => sum + bytesOf(event), 0);
-  const total = fast[0]?.count() ?? 0;
-  expect(had + (gap.missedBytes ?? 0)).toBe(total);
-  const screen = new Screen();
-  await untilSame(screen, slow.reading, lab.tmux, 'main:');
+  for (const { goOn, reading } of slow) {
+    goOn();
+    const gap = await reading.first('gap');
+    expect(gap.reason).toBe('SLOW_READER');
+    const chunksBefore = reading.events.slice(0, reading.events.indexOf(gap));
+    const had = chunksBefore.reduce((sum, event) => sum + bytesOf(event), 0);
+    const total = fast[0]?.count() ?? 0;
+    expect(had + (gap.missedBytes ?? 0)).toBe(total);
+    await untilSame(new Screen(), reading, lab.tmux, 'main:');
+  }
+});
+
+test('where the event loop is too busy to read, programs go on all the same, and the gap and a new screen are told', async () => {
+  await using stack = new AsyncDisposableStack();
+  const watched = await Promise.all(
+    presentClasses.map(async (version) => {
+      const lab = stack.use(await watchTmux({ version, columns: 80, rows: 24 }));
+      const reading = lab.watch(await lab.pane());
+      await reading.first('snapshot');
+      return { version, lab, reading };
+    }),
+  );
+  let busy = true;
+  const spin = () => {
+    for (const until = performance.now() + 200; performance.now() < until; );
+    if (busy) setTimeout(spin, 1);
+  };
+  spin();
+  try {
+    await Promise.all(
+      watched.map(async ({ version, lab, reading }) => {
+        await lab.tmux.run('send-keys', '-t', 'main:', 'yes held-up-no-more', 'Enter');
+        const gap = await reading.first('gap', 40_000);
+        const reason = version === '3.1c' ? 'RECONNECTED' : 'OVERLOAD';
+        expect(gap, version).toMatchObject({ reason, missedBytes: null });
+        await lab.tmux.run('send-keys', '-t', 'main:', 'C-c', '');
+      }),
+    );
+  } finally {
+    busy = false;
+  }
+  for (const { lab, reading } of watched) {
+    await untilSame(new Screen(), reading, lab.tmux, 'main:', 20_000);
+    const at = reading.events.findIndex(({ kind }) => kind === 'gap');
+    expect(reading.events[at + 1]?.kind).toBe('snapshot');
+  }
 });
 
 test('while a program writes without end and its reader never reads, others are answered', async () => {
@@ -116,9 +163,11 @@ function bytesOf(event: PaneOutputEvent): number {
   return event.kind === 'chunk' ? event.data.length : 0;
 }
 
-/** Reads on, and keeps a count and the last bytes only. */
-function counter(lab: Lab, pane: Pane) {
+/** Reads on, and keeps a count, the digest of the lines and the last bytes only. */
+function counter(lab: Lab, pane: Pane, wanted: number) {
   let count = 0;
+  const hash = createHash('sha256');
+  let hashed: number | undefined;
   let tail = Buffer.alloc(0);
   const reading = new Reading(
     (signal) => lab.fleet.output(pane, undefined, signal),
@@ -126,10 +175,18 @@ function counter(lab: Lab, pane: Pane) {
       count += bytesOf(event);
       if (event.kind !== 'chunk') return;
       reading.events.pop();
+      const from = hashed === undefined ? Buffer.from(event.data).indexOf(line) : 0;
+      if (from < 0) return;
+      const part = event.data.subarray(from, from + wanted - (hashed ?? 0));
+      hash.update(part);
+      hashed = (hashed ?? 0) + part.length;
       tail = Buffer.concat([tail, event.data]).subarray(-400);
     },
   );
-  return { reading, count: () => count, tail: () => tail.toString() };
+  return {
+    ...{ reading, count: () => count, sha256: () => hash.copy().digest('hex') },
+    tail: () => tail.toString(),
+  };
 }
 
 /** Takes the first event and then none, until told. */
