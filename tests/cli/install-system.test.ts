@@ -305,8 +305,8 @@ describe.skipIf(unable)('install-system', () => {
   it(
     'asks each member by one sudo, with no line in the log, however many look',
     async () => {
-      const count = rounds(3, 20);
-      const seconds = rounds(6, 600);
+      const count = rounds(2, 20);
+      const seconds = rounds(4, 600);
       const client = await serviceNow();
       const calls = async () =>
         (

@@ -65,7 +65,12 @@ async function groupCheck(): Promise<Check> {
   if (members === undefined) return bad(name, 'is not there', `Make it, as root: ${again}`);
   const strong = await strongMembers(members);
   return strong.length === 0
-    ? good(name, `${members.length} of ordinary rights: ${members.join(', ').slice(0, 200)}`)
+    ? good(
+        name,
+        members.length === 0
+          ? 'nobody is in it yet'
+          : `none with privileges among ${members.join(', ').slice(0, 200)}`,
+      )
     : bad(
         name,
         `whoever owns the service could become ${strong.join('; ')}`,
@@ -107,7 +112,10 @@ async function plainFile(
       'is not the one of this version',
       `As root: ${again}. If that says it was changed since, move it away first${kind === 'unit' ? '; what is to differ goes into a drop-in (systemctl edit)' : ''}.`,
     );
-  return good(name, `is that of this version, root's, mode ${bits}`);
+  return good(
+    name,
+    `${content === undefined ? '' : 'is that of this version, '}root's, mode ${bits}`,
+  );
 }
 
 /** The text itself for root; for the account, what sudo makes of it. */

@@ -39,12 +39,17 @@ export const stateStep: Step = {
   },
 };
 
-/** With all that is in it, following no link. */
+/** With all that is in it, following no link; a file that has another name as well may be another's. */
 export async function giveTo(
   path: string,
   { uid, gid }: { readonly uid: number; readonly gid: number },
 ): Promise<void> {
   const content = await readdir(path, { recursive: true, withFileTypes: true });
-  for (const each of content) await lchown(join(each.parentPath, each.name), uid, gid);
+  for (const each of content) {
+    const below = join(each.parentPath, each.name);
+    const found = await lookAt(below);
+    if (found?.isFile() && found.nlink > 1) continue;
+    await lchown(below, uid, gid);
+  }
   await lchown(path, uid, gid);
 }
