@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { mutated, random, seed } from '../support/mutations.ts';
 import { listing, server } from '../support/synthetic-fleet.ts';
 import { type Service, startService } from '../support/synthetic-service.ts';
 import { rounds } from '../support/tier.ts';
@@ -49,6 +50,11 @@ const documents = [
   '{ a: __typename ...F @include(if: true) } fragment F on Query { viewer { role } }',
 ];
 
+const subscribing = (document: string) =>
+  fc
+    .tuple(damaged(document), fc.nat(99))
+    .map(([query, id]) => JSON.stringify({ id: `${id}`, type: 'subscribe', payload: { query } }));
+
 describe('hostile input', () => {
   it('as a body of JSON is answered with a code, never with 500', async () => {
     const bodies = documents.map((query) => JSON.stringify({ query, variables: { id: 'x' } }));
@@ -61,28 +67,69 @@ describe('hostile input', () => {
         expect(text).not.toMatch(/INTERNAL_SERVER_ERROR|node_modules|did you mean/i);
         if (response.status >= 400) expect(text).toMatch(/"code":"[A-Z_]+"/);
       }),
-      { numRuns: count },
+      { numRuns: count, seed },
     );
-    console.log(`${count} bodies`);
+    console.log(`${count} bodies, seed ${seed}`);
     await expectUnharmed();
   });
 
-  it('as bytes of HTTP ends in an answer or a close', async () => {
-    const body = JSON.stringify({ query: '{ viewer { role } }' });
-    const request = `POST /graphql HTTP/1.1\r\nHost: 127.0.0.1:${service.server.port}\r\nAuthorization: Bearer mw_ann\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`;
+  it('as bytes of HTTP ends in an answer or a close', { timeout: 3_600_000 }, async () => {
+    const requests = [...documents, '{ viewer { role } }'].map((query) => {
+      const body = JSON.stringify({ query });
+      return Buffer.from(
+        `POST /graphql HTTP/1.1\r\nHost: 127.0.0.1:${service.server.port}\r\nAuthorization: Bearer mw_ann\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+      );
+    });
+    const words = [
+      ...[
+        '\r\n',
+        '\r\n\r\n',
+        ':',
+        ' ',
+        '\0',
+        '\xff',
+        '"',
+        '{',
+        '}',
+        'chunked',
+        '0\r\n\r\n',
+        '9'.repeat(30),
+      ],
+      ...[
+        'Transfer-Encoding: chunked\r\n',
+        'Expect: 100-continue\r\n',
+        'Upgrade: websocket\r\n',
+        'Connection: keep-alive\r\n',
+      ],
+      ...[
+        'GET ',
+        'HTTP/1.0',
+        '/health',
+        '/sign-in',
+        '/metrics',
+        'Content-Length: 0\r\n',
+        `X: ${'a'.repeat(20_000)}\r\n`,
+      ],
+    ].map((text) => Buffer.from(text, 'latin1'));
     const before = await openDescriptors();
-    const count = rounds(800, 2_000_000);
-    await fc.assert(
-      fc.asyncProperty(
-        fc.oneof(damaged(request), fc.string({ unit: 'binary', maxLength: 400 })),
-        async (bytes) => {
-          const answer = await exchange(Buffer.from(bytes, 'latin1'));
-          if (answer !== '') expect(answer).toMatch(/^HTTP\/1\.1 (?!5\d\d)\d{3} /);
-        },
-      ),
-      { numRuns: count },
-    );
-    console.log(`${count} requests of bytes`);
+    const count = rounds(3_000, 2_000_000);
+    const next = random(seed);
+    const statuses = new Map<string, number>();
+    let left = count;
+    const sender = async () => {
+      while (left-- > 0) {
+        const bytes = mutated(requests, words, next);
+        const answer = await exchange(bytes);
+        const said = `seed ${seed}: ${JSON.stringify(bytes.toString('latin1'))}`;
+        if (answer !== '') expect(answer, said).toMatch(/^HTTP\/1\.1 (?!5\d\d)\d{3} /);
+        const status = answer.slice(9, 12) || 'closed';
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      }
+    };
+    await Promise.all(Array.from({ length: 16 }, sender));
+    const counts = [...statuses].sort().map(([status, times]) => `${status} ${times}`);
+    console.log(`${count} requests of bytes, seed ${seed}: ${counts.join(', ')}`);
+    expect(statuses.size).toBeGreaterThan(3);
     await expectUnharmed();
     await expect.poll(openDescriptors, { timeout: 20_000 }).toBeLessThanOrEqual(before + 5);
   });
@@ -94,19 +141,29 @@ describe('hostile input', () => {
     const other = ['ping', 'pong', 'complete', 'connection_init', 'next', 'error'].map((type) =>
       JSON.stringify({ type, id: '1', payload: {} }),
     );
-    const sessions = rounds(150, 500_000);
+    const sessions = rounds(80, 200_000);
+    const each = 40;
     const codes = new Set<number>();
     await fc.assert(
       fc.asyncProperty(
-        fc.array(fc.oneof(...[...messages, ...other].map(damaged), fc.constantFrom(...messages)), {
-          minLength: 12,
-          maxLength: 12,
-        }),
+        fc.array(
+          fc.oneof(
+            // What is no message ends the socket, so most of them are one, with a damaged document.
+            { weight: 10, arbitrary: fc.oneof(...documents.map(subscribing)) },
+            { weight: 1, arbitrary: fc.oneof(...[...messages, ...other].map(damaged)) },
+          ),
+          {
+            minLength: each,
+            maxLength: each,
+          },
+        ),
         async (sent) => codes.add(await overWebSocket(sent)) !== undefined,
       ),
-      { numRuns: sessions },
+      { numRuns: sessions, seed },
     );
-    console.log(`${sessions * 12} messages, closed with ${[...codes].sort().join(', ')}`);
+    console.log(
+      `${sessions * each} messages, seed ${seed}, closed with ${[...codes].sort().join(', ')}`,
+    );
     for (const code of codes) expect([1000, 4400, 4403, 4409, 4429]).toContain(code);
     await expect.poll(() => service.fleet.following + service.fleet.watching).toBe(0);
     await expectUnharmed();
