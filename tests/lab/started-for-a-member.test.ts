@@ -228,4 +228,27 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('started for a member',
     }
     expect(await alive()).toEqual(before);
   }, 90_000);
+
+  it('leaves nothing in a home that is not its owner’s', async () => {
+    for (const user of [lab.users.alice, lab.users.bob, lab.users.carol]) {
+      const words = [
+        user.home,
+        '-mindepth',
+        '1',
+        '(',
+        '!',
+        '-user',
+        user.name,
+        '-o',
+        '!',
+        '-group',
+        user.name,
+        ')',
+      ];
+      expect((await execa('find', words)).stdout).toBe('');
+    }
+    // Those who started nothing in theirs have nothing in it.
+    for (const { home } of [lab.users.bob, lab.users.carol])
+      expect(await readdir(home)).toEqual([]);
+  });
 });
