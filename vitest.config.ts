@@ -10,6 +10,8 @@ export default defineConfig({
     setupFiles: ['tests/support/clean-environment.ts'],
     testTimeout: long ? 600_000 : 60_000,
     hookTimeout: 60_000,
+    // As `eventually` waits: what takes a moment takes longer on a busy machine.
+    expect: { poll: { timeout: 10_000, interval: 20 } },
     projects: [
       {
         extends: true,
