@@ -14,9 +14,9 @@ export interface KeptAnswer extends ReadyAnswer {
 const readEveryMs = 100;
 
 /**
- * Answers that may be given again, by what was asked and by whom. The authority of the viewer is in
- * the key as a whole, so no viewer ever gets another's answer; `Reads` says whether it still holds.
- * Bounded in number and bytes; the one that was used longest ago goes first.
+ * Answers that may be given again, by what was asked and by whom. All that a viewer's answer may depend
+ * on is in the key, so no viewer ever gets another's; who it is, was asked anew for each request.
+ * `Reads` says whether the answer still holds. Bounded in number and bytes; the one that was used longest ago goes first.
  */
 export class KeptAnswers {
   readonly #answers = new Map<string, KeptAnswer>();

@@ -327,6 +327,20 @@ describe('an answer that is kept', () => {
     expect((await service.post({ query }, { as: 'cat' })).status).toBe(401);
   });
 
+  it('changes with what a key may touch, also right after it was given again', async () => {
+    const { ben } = members();
+    const all = await text('ann');
+    for (let times = 0; times < 5; times += 1) expect(await text('ann')).toBe(all);
+    const key = service.accounts.viewer('ann');
+    service.accounts.let('ann', { ...key, memberIds: new Set([ben.id]) });
+    const narrow = JSON.parse(await text('ann')).data.members.nodes;
+    expect(narrow.map(({ login }: { login: string }) => login)).toEqual(['ben']);
+    service.accounts.let('ann', { ...key, scopes: new Set(['STREAM']) });
+    expect(JSON.parse(await text('ann')).errors[0].extensions.code).toBe('FORBIDDEN');
+    service.accounts.let('ann', key);
+    expect(await text('ann')).toBe(all);
+  });
+
   it('still asks behind the answer, as executing it would', async () => {
     members();
     await text('ann');

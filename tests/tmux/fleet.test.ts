@@ -247,6 +247,20 @@ describe('a follower', () => {
 });
 
 describe('a fleet', () => {
+  it('is another edition when a listing is another one, and when members come or go', async () => {
+    await using world = await localFleet();
+    const tmux = await world.tmux();
+    const editions = [world.fleet.edition()];
+    await world.refresh();
+    editions.push(world.fleet.edition());
+    await tmux.run('rename-session', 'renamed');
+    await world.refresh();
+    editions.push(world.fleet.edition());
+    world.fleet.setAccounts([]);
+    editions.push(world.fleet.edition());
+    expect(new Set(editions).size).toBe(4);
+  });
+
   it('lists the same when it is started with an empty environment', async () => {
     await using world = await localFleet();
     const tmux = await world.tmux();
