@@ -124,7 +124,8 @@ TmuxPane.implement({
       args: {
         lines: t.arg.int({
           defaultValue: 0,
-          description: 'Lines of history above the visible screen: 0 to 10,000.',
+          description:
+            'Lines of history above the visible screen: 0 to 10,000. More than 500,000 bytes in all are never cut, but refused as ListingUnknownError with OUTPUT_TOO_LARGE: ask for fewer lines.',
         }),
       },
       resolve: (node, { lines }, context) => capture(context, paneRef(node), lines ?? 0),
