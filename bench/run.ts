@@ -12,11 +12,13 @@ import { membersPage } from './members-page.ts';
 import { paneOutput } from './pane-output.ts';
 import { refresh } from './refresh.ts';
 import { start } from './start.ts';
+import { streams } from './streams.ts';
 
 /** `npm run bench -- [NAME…] [--rounds N] [--check]` */
 const benchmarks: readonly Benchmark[] = [
   membersPage,
   paneOutput,
+  streams,
   start,
   audit,
   limits,
