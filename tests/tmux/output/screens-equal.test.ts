@@ -98,7 +98,9 @@ const programs: Readonly<Record<string, Program>> = {
 };
 
 describe.concurrent.each(presentClasses)('tmux %s', (version) => {
-  test('an emulator shows what tmux shows after any inputs, resizes, reconnects and joins', async () => {
+  test('an emulator shows what tmux shows after any inputs, resizes, reconnects and joins', {
+    timeout: rounds(60_000, 3_600_000),
+  }, async () => {
     console.log(`screens equal: tmux ${version}, ${acts} acts, seed ${seed}`);
     await using lab = await watchTmux({ version, columns: 80, rows: 24, lingerMs: 5_000 });
     const { tmux } = lab;
