@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { systemClock } from '../src/concurrency/clock.ts';
 import { readConfig } from '../src/config.ts';
-import { LocalFleet } from '../src/tmux/fleet.ts';
+import { LocalFleet } from '../src/tmux/local-fleet.ts';
 import { startTmux, type TmuxServer } from '../tests/support/tmux-server.ts';
 import { type Benchmark, median } from './measure.ts';
 import { temporaryFolder } from './service.ts';

@@ -18,7 +18,7 @@ import { ownVersion } from './own-version.ts';
 import { reconcile } from './resolvers/reconcile.ts';
 import { startServer } from './server/server.ts';
 import { writeServiceRecord } from './server/service-record.ts';
-import { LocalFleet } from './tmux/fleet.ts';
+import { LocalFleet } from './tmux/local-fleet.ts';
 import { PaneOutputs } from './tmux/output/pane-output.ts';
 
 /**

@@ -1,5 +1,6 @@
 import { maySeePaneContent } from '../auth/authority.ts';
-import type { PaneCapture, PaneRef } from '../tmux/model.ts';
+import type { PaneRef } from '../tmux/model.ts';
+import type { PaneCapture } from '../tmux/pane-events.ts';
 import type { Context } from './context.ts';
 import { badInput, forbidden } from './request-error.ts';
 import {

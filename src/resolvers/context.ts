@@ -6,7 +6,7 @@ import type { Reauthentication } from '../auth/reauthentication.ts';
 import type { NewSession } from '../auth/sessions.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import type { Config } from '../config.ts';
-import type { Fleet } from '../tmux/model.ts';
+import type { Fleet } from '../tmux/fleet.ts';
 import type { Installation } from './installation.ts';
 import type { RequestError } from './request-error.ts';
 

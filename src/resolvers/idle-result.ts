@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Answered, Json } from '../audit/audit.ts';
 import type { AuditEvent } from '../audit/record.ts';
-import type { NotRestored, ServerRef, Survivor } from '../tmux/model.ts';
+import type { NotRestored, Survivor } from '../tmux/acts.ts';
+import type { ServerRef } from '../tmux/model.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
 import { decodeId } from './id.ts';

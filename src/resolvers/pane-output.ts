@@ -1,6 +1,7 @@
 import { maySeeListing, maySeePaneContent } from '../auth/authority.ts';
 import { ListingUnknownError, NotFoundError } from '../tmux/errors.ts';
-import type { PaneCloseReason, PaneOutputEvent, PaneRef, PaneScreenEvent } from '../tmux/model.ts';
+import type { PaneRef } from '../tmux/model.ts';
+import type { PaneCloseReason, PaneOutputEvent, PaneScreenEvent } from '../tmux/pane-events.ts';
 import { watchAuthority } from './authority-watch.ts';
 import type { Context } from './context.ts';
 import { badInput, credentialEnded, forbidden } from './request-error.ts';

@@ -1,6 +1,7 @@
 import type { Audit } from '../audit/audit.ts';
 import type { AuditEvent } from '../audit/record.ts';
-import type { Fleet, ServerState } from '../tmux/model.ts';
+import type { ServerState } from '../tmux/acts.ts';
+import type { Fleet } from '../tmux/fleet.ts';
 import { freezeError } from './stored-error.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Repair, RepairServerResult } from '../tmux/model.ts';
+import type { Repair, RepairServerResult } from '../tmux/acts.ts';
 import type { Report } from './act-record.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';

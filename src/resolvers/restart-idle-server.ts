@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { AuditEntry } from '../audit/record.ts';
-import type { RestartServerRequest, ServerRef, ServerView } from '../tmux/model.ts';
+import type { RestartServerRequest } from '../tmux/acts.ts';
+import type { ServerRef, ServerView } from '../tmux/model.ts';
 import { stateOf } from '../tmux/restart/server-state.ts';
 import { actOnRecord, type End, entryOf, type Rows } from './act-record.ts';
 import type { Context } from './context.ts';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { mayActOnPane } from '../auth/authority.ts';
-import type { PaneRef, Survivor } from '../tmux/model.ts';
+import type { Survivor } from '../tmux/acts.ts';
+import type { PaneRef } from '../tmux/model.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
 import { encodeId } from './id.ts';

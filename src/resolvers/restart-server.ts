@@ -2,12 +2,12 @@ import { z } from 'zod';
 import type { Json } from '../audit/audit.ts';
 import type {
   NotRestored,
-  PaneRef,
   RestartServerRequest,
   RestartServerResult,
   ServerState,
   Survivor,
-} from '../tmux/model.ts';
+} from '../tmux/acts.ts';
+import type { PaneRef } from '../tmux/model.ts';
 import type { Report } from './act-record.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';

@@ -1,6 +1,6 @@
 import { mayAdminister } from '../auth/authority.ts';
 import { limitsOf } from '../config.ts';
-import type { FleetFigures, Problem } from '../tmux/model.ts';
+import type { FleetFigures, Problem } from '../tmux/fleet.ts';
 import type { Context } from './context.ts';
 import { visibleMember } from './listing.ts';
 import type { MemberNode } from './nodes.ts';

@@ -3,7 +3,7 @@ import {
   installation,
   visibleProblemMember,
 } from '../resolvers/service.ts';
-import type { Problem as ProblemValue } from '../tmux/model.ts';
+import type { Problem as ProblemValue } from '../tmux/fleet.ts';
 import { builder } from './builder.ts';
 import { Member } from './refs.ts';
 

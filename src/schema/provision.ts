@@ -3,7 +3,7 @@ import {
   provisionErrors,
   provisionMember,
 } from '../resolvers/provision-member.ts';
-import type { ProvisionAction as ActionName } from '../tmux/model.ts';
+import type { ProvisionAction as ActionName } from '../tmux/acts.ts';
 import { keyDescription, reasonDescription, recordFields, repeatDescription } from './act.ts';
 import { Survivor } from './audit.ts';
 import { builder } from './builder.ts';

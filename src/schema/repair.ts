@@ -1,6 +1,6 @@
 import { type RepairTmuxServerPayloadValue, repairTmuxServer } from '../resolvers/repair-server.ts';
 import { serverErrors } from '../resolvers/server-act.ts';
-import type { Repair as RepairName } from '../tmux/model.ts';
+import type { Repair as RepairName } from '../tmux/acts.ts';
 import { recordFields, repeatDescription, serverActArgument, serverActFields } from './act.ts';
 import { builder } from './builder.ts';
 import { errorTypes } from './errors.ts';

@@ -9,7 +9,7 @@ import {
   restartServerErrors,
   restartTmuxServer,
 } from '../resolvers/restart-server.ts';
-import type { NotRestored as NotRestoredValue } from '../tmux/model.ts';
+import type { NotRestored as NotRestoredValue } from '../tmux/acts.ts';
 import {
   keyDescription,
   reasonDescription,

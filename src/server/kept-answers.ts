@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Viewer } from '../auth/viewer.ts';
-import type { Fleet } from '../tmux/model.ts';
+import type { Fleet } from '../tmux/fleet.ts';
 import type { Look, Reads } from './reads.ts';
 import type { ReadyAnswer } from './respond.ts';
 

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Fleet } from '../tmux/model.ts';
+import type { Fleet } from '../tmux/fleet.ts';
 
 /** Figures for Prometheus. Labels are routes and status codes: never a name of anybody. */
 export interface Metrics {

@@ -1,6 +1,7 @@
 import type { Accounts, ApiKey } from '../auth/accounts.ts';
 import type { Member } from '../members/member.ts';
-import type { Fleet, MemberListing } from '../tmux/model.ts';
+import type { Fleet } from '../tmux/fleet.ts';
+import type { MemberListing } from '../tmux/model.ts';
 import type { Parts } from './request-context.ts';
 
 /**

@@ -8,7 +8,7 @@ import type { Config } from '../config.ts';
 import type { Context, SessionCookie } from '../resolvers/context.ts';
 import type { Installation } from '../resolvers/installation.ts';
 import type { RequestError } from '../resolvers/request-error.ts';
-import type { Fleet } from '../tmux/model.ts';
+import type { Fleet } from '../tmux/fleet.ts';
 
 /** The parts of the service that answers come from. */
 export interface Parts {

@@ -4,16 +4,14 @@ import type { MemberHelper, ServerTarget } from './member-helper.ts';
 import type {
   Generation,
   MemberListing,
-  PaneCapture,
-  PaneOutputEvent,
   PaneRef,
-  PaneScreenEvent,
   PaneView,
   ServerRef,
   ServerView,
   SessionView,
   WindowView,
 } from './model.ts';
+import type { PaneCapture, PaneOutputEvent, PaneScreenEvent } from './pane-events.ts';
 import type { ServerLocks } from './server-locks.ts';
 
 /**

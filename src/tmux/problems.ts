@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
+import type { Problem } from './fleet.ts';
 import type { InstalledTmux } from './member-tmux.ts';
-import type { MemberListing, Problem } from './model.ts';
+import type { MemberListing } from './model.ts';
 
 export interface Findings {
   readonly config: Config;

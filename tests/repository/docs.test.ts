@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { LocalFleet } from '../../src/tmux/fleet.ts';
+import type { LocalFleet } from '../../src/tmux/local-fleet.ts';
 import { type AccountsService, startAccountsService } from '../support/accounts-service.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';

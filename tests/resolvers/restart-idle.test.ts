@@ -13,7 +13,9 @@ import {
   type RestartIdleTmuxServers,
   restartIdleTmuxServers,
 } from '../../src/resolvers/restart-idle.ts';
-import type { Fleet, RestartServerRequest, ServerView } from '../../src/tmux/model.ts';
+import type { RestartServerRequest } from '../../src/tmux/acts.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
+import type { ServerView } from '../../src/tmux/model.ts';
 import { actingContext, member, satisfied, viewer } from '../support/acting.ts';
 import { helperPath } from '../support/acting-member.ts';
 import { keptLog } from '../support/audit.ts';

@@ -4,7 +4,8 @@ import { WebSocket } from 'ws';
 import { Sessions } from '../../src/auth/sessions.ts';
 import type { Member } from '../../src/members/member.ts';
 import { encodeId } from '../../src/resolvers/id.ts';
-import type { PaneOutputEvent, PaneRef } from '../../src/tmux/model.ts';
+import type { PaneRef } from '../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 import {
   type AccountsService,
   browser,

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/resolvers/id.ts';
-import type { PaneOutputEvent } from '../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 import { bootId, listing, pathHex, server, session } from '../support/synthetic-fleet.ts';
 import { type Answer, type Service, startService } from '../support/synthetic-service.ts';
 import { eventually } from '../support/tmux-server.ts';

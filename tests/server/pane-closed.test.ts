@@ -1,8 +1,8 @@
 import { isEnumType } from 'graphql';
 import { describe, expect, it } from 'vitest';
 import { schema } from '../../src/schema/index.ts';
-import type { LocalFleet } from '../../src/tmux/fleet.ts';
-import type { PaneCloseReason } from '../../src/tmux/model.ts';
+import type { LocalFleet } from '../../src/tmux/local-fleet.ts';
+import type { PaneCloseReason } from '../../src/tmux/pane-events.ts';
 import { restartRequest } from '../support/acting-member.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { type PaneEvent, paneIdOf, transports, watchPane } from '../support/pane-clients.ts';

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { createClient } from 'graphql-ws';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import type { LocalFleet } from '../../src/tmux/fleet.ts';
+import type { LocalFleet } from '../../src/tmux/local-fleet.ts';
 import { paneRef, restartRequest } from '../support/acting-member.ts';
 import { connect } from '../support/graphql-over-http.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';

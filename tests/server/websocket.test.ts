@@ -2,7 +2,7 @@ import { type Client, createClient } from 'graphql-ws';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { encodeId } from '../../src/resolvers/id.ts';
-import type { PaneOutputEvent } from '../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 import { bootId, listing, pathHex, server } from '../support/synthetic-fleet.ts';
 import { type Service, startService } from '../support/synthetic-service.ts';
 

@@ -11,7 +11,7 @@ import { createLogger } from '../../src/log.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import { Members } from '../../src/members/members.ts';
 import { startServer } from '../../src/server/server.ts';
-import type { Fleet } from '../../src/tmux/model.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
 import { keptLog } from './audit.ts';
 import {
   type DatabaseKind,

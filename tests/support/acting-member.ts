@@ -1,13 +1,14 @@
 import { join } from 'node:path';
 import { systemClock } from '../../src/concurrency/clock.ts';
 import { type Config, readConfig } from '../../src/config.ts';
+import type { RestartServerRequest } from '../../src/tmux/acts.ts';
 import { TmuxAdapter } from '../../src/tmux/adapter.ts';
 import { ProcessHelper } from '../../src/tmux/helper/helper.ts';
 import { Processes } from '../../src/tmux/helper/process.ts';
 import { directReach } from '../../src/tmux/helper/reach.ts';
 import { Edition } from '../../src/tmux/listing/edition.ts';
 import type { PaneStreams } from '../../src/tmux/member-tmux.ts';
-import type { PaneRef, RestartServerRequest, ServerView } from '../../src/tmux/model.ts';
+import type { PaneRef, ServerView } from '../../src/tmux/model.ts';
 import { tmuxBinary, type Version } from './tmux-server.ts';
 
 /** One member's adapter over the real helper, looking into one directory. */

@@ -9,18 +9,17 @@ import { type Config, readConfig } from '../../src/config.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import type { Context } from '../../src/resolvers/context.ts';
 import { RequestError } from '../../src/resolvers/request-error.ts';
-import { OperationInProgressError, UnsupportedError } from '../../src/tmux/errors.ts';
 import type {
-  Fleet,
   PreparedAct,
   RepairServerResult,
   RestartPaneResult,
   RestartServerRequest,
   RestartServerResult,
-  ServerRef,
   ServerState,
-  ServerView,
-} from '../../src/tmux/model.ts';
+} from '../../src/tmux/acts.ts';
+import { OperationInProgressError, UnsupportedError } from '../../src/tmux/errors.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
+import type { ServerRef, ServerView } from '../../src/tmux/model.ts';
 
 /** What acts stand on, without tmux: a fleet that does what the test says, and a caller. */
 

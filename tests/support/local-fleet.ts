@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { readConfig } from '../../src/config.ts';
-import { LocalFleet } from '../../src/tmux/fleet.ts';
+import { LocalFleet } from '../../src/tmux/local-fleet.ts';
 import type { ListingChange, MemberListing, ServerView } from '../../src/tmux/model.ts';
 import { type StartOptions, startTmux, type TmuxServer } from './tmux-server.ts';
 

@@ -1,4 +1,6 @@
-import type { Fleet, PaneOutputEvent, PaneRef } from '../../src/tmux/model.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
+import type { PaneRef } from '../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 
 /**
  * Watches a pane, has a word printed in it, and leaves once that word came through. Gives all events.

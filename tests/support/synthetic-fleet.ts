@@ -1,19 +1,17 @@
 import { createHash } from 'node:crypto';
 import { Bell } from '../../src/concurrency/bell.ts';
 import { NotFoundError, StaleGenerationError } from '../../src/tmux/errors.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
 import type {
   Account,
-  Fleet,
   ListingChange,
   ListingStatus,
   MemberListing,
-  PaneCapture,
-  PaneOutputEvent,
   PaneRef,
-  PaneScreenEvent,
   ServerView,
   SessionView,
 } from '../../src/tmux/model.ts';
+import type { PaneCapture, PaneOutputEvent, PaneScreenEvent } from '../../src/tmux/pane-events.ts';
 
 /**
  * A fleet without tmux: listings that a test sets, for what is about GraphQL alone and for the

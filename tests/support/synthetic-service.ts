@@ -7,7 +7,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import { createLogger } from '../../src/log.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import { type RunningServer, startServer } from '../../src/server/server.ts';
-import type { Fleet } from '../../src/tmux/model.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
 import { noChanges, noSigning, satisfied } from './acting.ts';
 import { memberUuid, SyntheticFleet } from './synthetic-fleet.ts';
 

@@ -1,5 +1,5 @@
 import headless from '@xterm/headless';
-import type { PaneOutputEvent } from '../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 
 /**
  * A terminal emulator that is fed with a stream the way a client does it: a snapshot goes to a

@@ -1,9 +1,10 @@
 import { userInfo } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
 import { readConfig } from '../../src/config.ts';
-import { LocalFleet } from '../../src/tmux/fleet.ts';
-import type { PaneOutputEvent, PaneRef } from '../../src/tmux/model.ts';
+import { LocalFleet } from '../../src/tmux/local-fleet.ts';
+import type { PaneRef } from '../../src/tmux/model.ts';
 import { PaneOutputs, type PaneOutputsOptions } from '../../src/tmux/output/pane-output.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 import { eventually, type StartOptions, startTmux, type TmuxServer } from './tmux-server.ts';
 
 /** A real tmux server, and a fleet in local mode that looks at it through the real helper. */

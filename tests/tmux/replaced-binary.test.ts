@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { ListingUnknownError } from '../../src/tmux/errors.ts';
-import type { Fleet, PaneRef } from '../../src/tmux/model.ts';
+import type { Fleet } from '../../src/tmux/fleet.ts';
+import type { PaneRef } from '../../src/tmux/model.ts';
 import { prepareRestartServer } from '../../src/tmux/restart/restart-server.ts';
 import {
   actingMember,

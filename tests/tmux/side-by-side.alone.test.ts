@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
-import type { PaneOutputEvent } from '../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 import { paneRef, restartRequest } from '../support/acting-member.ts';
 import { leaveNoDescriptor } from '../support/descriptors.ts';
 import { hex, ServingHelper } from '../support/helper-client.ts';

@@ -1,7 +1,8 @@
 import { sleep } from '../../concurrency/clock.ts';
 import { isRefusal } from '../errors.ts';
 import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
-import type { PaneOutputEvent, PaneRef } from '../model.ts';
+import type { PaneRef } from '../model.ts';
+import type { PaneOutputEvent } from '../pane-events.ts';
 import { captureByHelper, type HelperCapture } from './helper-capture.ts';
 import { type Epochs, encodeCursor } from './output-cursor.ts';
 import { drained, type PaneEnd } from './pane-log.ts';

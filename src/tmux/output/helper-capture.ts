@@ -6,7 +6,8 @@ import {
   type ServerTarget,
   serverWords,
 } from '../member-helper.ts';
-import type { PaneCapture, PaneRef } from '../model.ts';
+import type { PaneRef } from '../model.ts';
+import type { PaneCapture } from '../pane-events.ts';
 
 export interface HelperCapture extends PaneCapture {
   readonly alternate: boolean;

@@ -1,4 +1,4 @@
-import type { PaneGapReason } from '../model.ts';
+import type { PaneGapReason } from '../pane-events.ts';
 import { type Epochs, encodeCursor, type OutputCursor } from './output-cursor.ts';
 import { incompleteTail } from './pane-text.ts';
 

@@ -1,6 +1,11 @@
 import { Bell } from '../../concurrency/bell.ts';
 import type { Clock } from '../../concurrency/clock.ts';
-import type { PaneCloseReason, PaneGapReason, PaneOutputEvent, SequenceState } from '../model.ts';
+import type {
+  PaneCloseReason,
+  PaneGapReason,
+  PaneOutputEvent,
+  SequenceState,
+} from '../pane-events.ts';
 import type { Epochs } from './output-cursor.ts';
 import { OutputLog } from './output-log.ts';
 import { stateAfter } from './plain-text.ts';

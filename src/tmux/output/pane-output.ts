@@ -1,6 +1,7 @@
 import { isRefusal, ListingUnknownError } from '../errors.ts';
 import type { LocatedPane, MemberTmux } from '../member-tmux.ts';
-import type { PaneCapture, PaneOutputEvent, PaneRef, PaneScreenEvent } from '../model.ts';
+import type { PaneRef } from '../model.ts';
+import type { PaneCapture, PaneOutputEvent, PaneScreenEvent } from '../pane-events.ts';
 import { captureStream } from './capture-stream.ts';
 import { captureByHelper } from './helper-capture.ts';
 import { decodeCursor, Epochs, encodeCursor, type OutputCursor } from './output-cursor.ts';

@@ -1,7 +1,8 @@
 import { sleep } from '../../concurrency/clock.ts';
 import { isRefusal, ListingUnknownError, NotFoundError } from '../errors.ts';
 import type { MemberTmux } from '../member-tmux.ts';
-import type { PaneGapReason, PaneOutputEvent, PaneRef } from '../model.ts';
+import type { PaneRef } from '../model.ts';
+import type { PaneGapReason, PaneOutputEvent } from '../pane-events.ts';
 import { ControlEndedError, ControlTimeoutError } from './control-client.ts';
 import type { OutputCursor } from './output-cursor.ts';
 import { drained, type Mark, type PaneEnd, type PaneLog, type Snapshot } from './pane-log.ts';

@@ -1,5 +1,5 @@
 import { type Clock, sleep } from '../../concurrency/clock.ts';
-import type { PaneOutputEvent, PaneScreenEvent } from '../model.ts';
+import type { PaneOutputEvent, PaneScreenEvent } from '../pane-events.ts';
 
 /**
  * A pane as pictures: the screen whenever it changed, `everyMs` apart at least. Made of the stream of

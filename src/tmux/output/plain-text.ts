@@ -1,4 +1,4 @@
-import type { SequenceState } from '../model.ts';
+import type { SequenceState } from '../pane-events.ts';
 
 /**
  * Text without control sequences, of bytes that were cut anywhere. An ESC begins a sequence wherever

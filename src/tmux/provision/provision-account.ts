@@ -1,18 +1,18 @@
 import type { Clock } from '../../concurrency/clock.ts';
 import { KeyedMutex } from '../../concurrency/keyed-mutex.ts';
 import { escapeText } from '../../escape.ts';
-import { OperationInProgressError, OutcomeUnknownError, UnsupportedError } from '../errors.ts';
-import { askOnce } from '../helper/one-shot.ts';
-import type { Processes } from '../helper/process.ts';
-import { provisionReach } from '../helper/reach.ts';
-import { type HelperAnswer, HelperError } from '../member-helper.ts';
 import type {
   PreparedProvision,
   ProvisionAction,
   ProvisionRequest,
   ProvisionResult,
   Survivor,
-} from '../model.ts';
+} from '../acts.ts';
+import { OperationInProgressError, OutcomeUnknownError, UnsupportedError } from '../errors.ts';
+import { askOnce } from '../helper/one-shot.ts';
+import type { Processes } from '../helper/process.ts';
+import { provisionReach } from '../helper/reach.ts';
+import { type HelperAnswer, HelperError } from '../member-helper.ts';
 
 /**
  * Members' Linux accounts, made and removed by `muxwarden-provision`: a program of root's that keeps

@@ -1,5 +1,6 @@
 import { sleep } from '../../concurrency/clock.ts';
 import { escapeText } from '../../escape.ts';
+import type { PreparedAct, Repair, RepairServerRequest, RepairServerResult } from '../acts.ts';
 import {
   OutcomeUnknownError,
   StaleGenerationError,
@@ -8,13 +9,7 @@ import {
 } from '../errors.ts';
 import { type HelperAnswer, HelperError } from '../member-helper.ts';
 import { type MemberTmux, serverKey } from '../member-tmux.ts';
-import type {
-  PreparedAct,
-  Repair,
-  RepairServerRequest,
-  RepairServerResult,
-  ServerView,
-} from '../model.ts';
+import type { ServerView } from '../model.ts';
 import { lookAgain } from '../restart/look-again.ts';
 import { serverLabel, stateOf, wasLookedAt } from '../restart/server-state.ts';
 import { underLock } from '../restart/under-lock.ts';

@@ -1,4 +1,4 @@
-import type { NotRestored } from '../model.ts';
+import type { NotRestored } from '../acts.ts';
 
 /** The lines of a plan for `start`, with the meaning of each for people. */
 export interface RestorePlan {

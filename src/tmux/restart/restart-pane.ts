@@ -1,5 +1,6 @@
 import type { Held } from '../../concurrency/keyed-mutex.ts';
 import { escapeText } from '../../escape.ts';
+import type { PreparedAct, RestartPaneRequest, RestartPaneResult } from '../acts.ts';
 import {
   ListingUnknownError,
   NotFoundError,
@@ -11,14 +12,7 @@ import {
 } from '../errors.ts';
 import { HelperError, type ServerTarget, serverWords } from '../member-helper.ts';
 import { type LocatedPane, type MemberTmux, serverKey } from '../member-tmux.ts';
-import type {
-  PaneRef,
-  PaneView,
-  PreparedAct,
-  RestartPaneRequest,
-  RestartPaneResult,
-  ServerView,
-} from '../model.ts';
+import type { PaneRef, PaneView, ServerView } from '../model.ts';
 import { lookAgain, unknownServer } from './look-again.ts';
 import { serverLabel, stateOf } from './server-state.ts';
 import { type ProcessId, survivorsAmong } from './survivors.ts';

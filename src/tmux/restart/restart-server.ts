@@ -1,3 +1,4 @@
+import type { PreparedAct, RestartServerRequest, RestartServerResult } from '../acts.ts';
 import {
   ListingUnknownError,
   TmuxServerBusyError,
@@ -7,12 +8,7 @@ import {
 import { idleness } from '../idle.ts';
 import { HelperError } from '../member-helper.ts';
 import { type InstalledTmux, type MemberTmux, serverKey } from '../member-tmux.ts';
-import type {
-  PreparedAct,
-  RestartServerRequest,
-  RestartServerResult,
-  ServerView,
-} from '../model.ts';
+import type { ServerView } from '../model.ts';
 import { type Ended, endServer } from './end-server.ts';
 import { lookAgain } from './look-again.ts';
 import { askDescription, checkCommands, type Restoration, restorationOf } from './restoration.ts';

@@ -1,7 +1,8 @@
+import type { NotRestored, RestartServerRequest } from '../acts.ts';
 import { NotFoundError, StaleGenerationError } from '../errors.ts';
 import { HelperError, serverWords } from '../member-helper.ts';
 import type { InstalledTmux, MemberTmux } from '../member-tmux.ts';
-import type { NotRestored, Reason, RestartServerRequest, ServerView } from '../model.ts';
+import type { Reason, ServerView } from '../model.ts';
 import { listedDescription } from './listed-description.ts';
 import type { RestorePlan } from './plan-writer.ts';
 import { emptyPlan, restorePlan } from './restore-plan.ts';

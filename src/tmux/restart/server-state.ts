@@ -1,6 +1,7 @@
 import { escapeText } from '../../escape.ts';
+import type { ServerState } from '../acts.ts';
 import type { MemberTmux } from '../member-tmux.ts';
-import type { MemberListing, ServerRef, ServerState, ServerView } from '../model.ts';
+import type { MemberListing, ServerRef, ServerView } from '../model.ts';
 
 /** A server as the audit log keeps it. */
 export function stateOf(server: ServerView): ServerState {

@@ -1,8 +1,9 @@
 import { escapeText } from '../../escape.ts';
+import type { NotRestored, RestartServerResult } from '../acts.ts';
 import { OutcomeUnknownError } from '../errors.ts';
 import { type HelperAnswer, HelperError } from '../member-helper.ts';
 import type { InstalledTmux, MemberTmux } from '../member-tmux.ts';
-import type { NotRestored, RestartServerResult, ServerRef, ServerView } from '../model.ts';
+import type { ServerRef, ServerView } from '../model.ts';
 import type { Ended } from './end-server.ts';
 import type { Restoration } from './restoration.ts';
 import { stateOf, wasLookedAt } from './server-state.ts';

@@ -1,7 +1,7 @@
 import { escapeText } from '../../escape.ts';
+import type { Survivor } from '../acts.ts';
 import { HelperError } from '../member-helper.ts';
 import type { MemberTmux } from '../member-tmux.ts';
-import type { Survivor } from '../model.ts';
 
 /** A process by its pid and the start time that makes the pid mean one process. */
 export interface ProcessId {

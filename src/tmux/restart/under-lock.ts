@@ -1,5 +1,5 @@
 import type { Held } from '../../concurrency/keyed-mutex.ts';
-import type { PreparedAct } from '../model.ts';
+import type { PreparedAct } from '../acts.ts';
 
 /**
  * An act that has the lock which is given: back when the act is disposed, or at once where it is

@@ -1,8 +1,9 @@
 import { escapeText } from '../../escape.ts';
+import type { Survivor } from '../acts.ts';
 import { ListingUnknownError, StaleGenerationError } from '../errors.ts';
 import { HelperError, serverWords } from '../member-helper.ts';
 import type { MemberTmux } from '../member-tmux.ts';
-import type { Generation, ServerRef, Survivor } from '../model.ts';
+import type { Generation, ServerRef } from '../model.ts';
 import { shownCommand } from './survivors.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import type { PaneOutputEvent } from '../../../src/tmux/model.ts';
+import type { PaneOutputEvent } from '../../../src/tmux/pane-events.ts';
 import { Screen } from '../../support/terminal.ts';
 import { longTier, rounds } from '../../support/tier.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';

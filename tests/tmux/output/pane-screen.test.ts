@@ -1,8 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { NotFoundError } from '../../../src/tmux/errors.ts';
-import type { PaneRef, PaneScreenEvent } from '../../../src/tmux/model.ts';
+import type { PaneRef } from '../../../src/tmux/model.ts';
 import { screenText } from '../../../src/tmux/output/pane-screen.ts';
+import type { PaneScreenEvent } from '../../../src/tmux/pane-events.ts';
 import { attach } from '../../support/somebody.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';
 import { eventually } from '../../support/tmux-server.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { SequenceState } from '../../../src/tmux/model.ts';
 import { incompleteTail, textOf } from '../../../src/tmux/output/pane-text.ts';
 import { stateAfter, withoutSequences } from '../../../src/tmux/output/plain-text.ts';
+import type { SequenceState } from '../../../src/tmux/pane-events.ts';
 import { rounds } from '../../support/tier.ts';
 
 const sequences = [

@@ -1,13 +1,14 @@
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
+import { type RepairServerRequest, repairs } from '../../../src/tmux/acts.ts';
 import {
   OperationInProgressError,
   StaleGenerationError,
   TmuxServerStuckError,
   UnsupportedError,
 } from '../../../src/tmux/errors.ts';
-import { type RepairServerRequest, repairs, type ServerView } from '../../../src/tmux/model.ts';
+import type { ServerView } from '../../../src/tmux/model.ts';
 import { prepareRepairServer } from '../../../src/tmux/repair/repair-server.ts';
 import { type ActingMember, actingMember, installedVersion } from '../../support/acting-member.ts';
 import { leaveNoDescriptor } from '../../support/descriptors.ts';

@@ -1,6 +1,6 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { NotRestored, RestartServerRequest } from '../../../src/tmux/model.ts';
+import type { NotRestored, RestartServerRequest } from '../../../src/tmux/acts.ts';
 import { prepareRestartServer } from '../../../src/tmux/restart/restart-server.ts';
 import { actingMember, installedVersion, restartRequest } from '../../support/acting-member.ts';
 import { lacks } from '../../support/needs.ts';

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { RestartServerRequest } from '../../../src/tmux/acts.ts';
 import {
   NotFoundError,
   OperationInProgressError,
@@ -10,7 +11,7 @@ import {
   UnsupportedError,
 } from '../../../src/tmux/errors.ts';
 import { serverKey } from '../../../src/tmux/member-tmux.ts';
-import type { RestartServerRequest, ServerView } from '../../../src/tmux/model.ts';
+import type { ServerView } from '../../../src/tmux/model.ts';
 import { prepareRestartServer } from '../../../src/tmux/restart/restart-server.ts';
 import {
   type ActingMember,
