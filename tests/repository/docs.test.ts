@@ -119,7 +119,7 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
     });
     afterAll(async () => await rm(directory, { recursive: true, force: true }));
 
-    /** A pane that prints `bytes` once it is told to, and shows `text` before and behind. */
+    /** A pane that prints `bytes` once it is told to; what the terminal answers to some of them is read by nobody. */
     async function printer(bytes: Uint8Array) {
       const file = join(directory, 'bytes');
       await writeFile(file, bytes);
@@ -127,7 +127,7 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
         $| = 1; open F, "<", "${file}";
         while (sysread F, $piece, 1 + int rand 4096) {
           syswrite STDOUT, $piece; select undef, undef, undef, 0.01 * rand;
-        }'; printf '\\r\\nbehind'; exec cat`;
+        }'; printf '\\r\\nbehind'; exec sleep 1000`;
       const tmuxId = await tmux.run('new-window', '-dPF', '#{pane_id}', '-t', 'main:', command);
       await local.refresh();
       return { tmuxId, id: await paneIdOf(service.query, tmuxId) };
