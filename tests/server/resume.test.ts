@@ -24,7 +24,7 @@ const printing = (file: string) => `stty raw -echo; perl -e '
     if ($rest <= 0) { sysread STDIN, $key, 1; $rest += ${burst}; }
     $size = sysread F, $piece, 1 + int rand 4096 or last;
     syswrite STDOUT, $piece; select undef, undef, undef, 0.01 * rand;
-  }'; printf ${end}; exec cat`;
+  }'; printf ${end}; exec sleep 1000`;
 
 it('every byte arrives, once and in order, however often the connection is cut', async () => {
   const cuts = rounds(20, 200);
