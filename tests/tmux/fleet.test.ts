@@ -269,7 +269,7 @@ describe('a fleet', () => {
     const source = (path: string) => JSON.stringify(join(import.meta.dirname, '../../src', path));
     await writeFile(
       script,
-      `import { LocalFleet } from ${source('tmux/fleet.ts')};
+      `import { LocalFleet } from ${source('tmux/local-fleet.ts')};
        import { readConfig } from ${source('config.ts')};
        import { userInfo } from 'node:os';
        const directory = ${JSON.stringify(world.directory)};
