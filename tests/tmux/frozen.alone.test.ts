@@ -127,7 +127,7 @@ describe('the service itself', () => {
     const script = join(world.directory, 'service.ts');
     await writeFile(
       script,
-      `import { LocalFleet } from ${src('tmux/fleet.ts')};
+      `import { LocalFleet } from ${src('tmux/local-fleet.ts')};
        import { readConfig } from ${src('config.ts')};
        import { userInfo } from 'node:os';
        const directory = ${JSON.stringify(world.directory)};

@@ -48,6 +48,12 @@ export class ControlClient implements AsyncDisposable {
   readonly #connection: ControlConnection;
   readonly #clock: Clock;
   readonly #queue: Asked[] = [];
+  /**
+   * Lines to write once tmux has attached us; undefined: it has. It reads and runs commands before
+   * that, but then there is no client to set anything for, and output that comes between such an
+   * answer and the attaching never reaches us.
+   */
+  #unsent: string[] | undefined = [];
   #over: ControlEndedError | undefined;
 
   constructor(connection: ControlConnection, events: ControlEvents, clock: Clock) {
@@ -57,7 +63,10 @@ export class ControlClient implements AsyncDisposable {
     this.#clock = clock;
     const parser = new ControlParser({
       output: (pane, data) => events.output(pane, data),
-      notification: (name, rest) => events.notification(name, rest),
+      notification: (name, rest) => {
+        if (name === 'session-changed') this.#attached();
+        events.notification(name, rest);
+      },
       opened: () => this.#queue[0]?.bracket,
       block: (answer) => this.#queue.shift()?.answer([answer]),
       bracket: (answers) => this.#queue.shift()?.answer(answers),
@@ -162,8 +171,16 @@ export class ControlClient implements AsyncDisposable {
           reject(error);
         },
       });
-      this.#connection.input.write(text);
+      if (this.#unsent === undefined) this.#connection.input.write(text);
+      else this.#unsent.push(text);
     });
+  }
+
+  /** The first thing that tmux tells of the session. */
+  #attached(): void {
+    const lines = this.#unsent ?? [];
+    this.#unsent = undefined;
+    for (const text of lines) this.#connection.input.write(text);
   }
 
   #end(error: ControlEndedError): void {

@@ -1,9 +1,7 @@
-import { type Clock, sleep } from '../../concurrency/clock.ts';
+import type { Clock } from '../../concurrency/clock.ts';
 import type { ControlConnection } from '../member-helper.ts';
 import { isAtLeast } from '../tmux-version.ts';
-import type { BlockAnswer } from './control-block.ts';
 import { ControlClient, ControlEndedError } from './control-client.ts';
-import type { ControlLine } from './control-line.ts';
 import type { Epochs } from './output-cursor.ts';
 import { Overload } from './overload.ts';
 import { drained, PaneLog, type Snapshot } from './pane-log.ts';
@@ -115,17 +113,7 @@ export class SessionWatch implements AsyncDisposable {
   hearServer(): void {
     this.#hearsServer = true;
     // An error before tmux 3.2: its notifications have to do.
-    this.#run(this.#askAttached(watchServerLine).then(() => {}));
-  }
-
-  /** tmux reads commands before it has attached us, and then says that there is no client to set this for. */
-  async #askAttached(line: ControlLine): Promise<BlockAnswer> {
-    for (let tries = 0; ; tries += 1) {
-      const answer = await this.#client.ask(line, patientMs);
-      if (tries === 40 || answer.ok || String(answer.lines[0]) !== 'no current client')
-        return answer;
-      await sleep(50, this.#options.clock);
-    }
+    this.#run(this.#client.ask(watchServerLine, patientMs).then(() => {}));
   }
 
   /** The log of a pane, which begins now unless somebody watches it already. */
@@ -168,8 +156,8 @@ export class SessionWatch implements AsyncDisposable {
   async #begin(): Promise<void> {
     // Two errors before tmux 3.2, which has neither.
     const [, subscribed] = await Promise.all([
-      this.#askAttached(pauseAfterLine),
-      this.#askAttached(watchSessionLine),
+      this.#client.ask(pauseAfterLine, patientMs),
+      this.#client.ask(watchSessionLine, patientMs),
     ]);
     // Without the subscription nothing tells that a pane died or was respawned.
     if (!subscribed.ok) this.#every(pollMs, async () => this.#roster.want(0));
