@@ -16,7 +16,7 @@ export async function leaveNoDescriptor(
   { hard, spare = 0, run = execa }: { hard?: number; spare?: number; run?: Run } = {},
 ): Promise<void> {
   let lowest = Number.POSITIVE_INFINITY;
-  for (let look = 0; look < 5; look++) {
+  for (let look = 0; look < 10; look++) {
     const used = new Set(await readdir(`/proc/${pid}/fd`));
     let free = 0;
     for (let left = spare; used.has(String(free)) || left-- > 0; ) free++;
