@@ -96,7 +96,8 @@ export class Grants {
 
 /** The order of targets does not matter; everything else does. */
 function bindingOf({ member, via, credentialId }: Viewer, act: ProvenAct): Buffer {
+  const { action, memberId, provision = null } = act;
   const targets = act.targets.map(({ id, generation }) => `${id} ${generation}`).sort();
-  const text = JSON.stringify([member.id, via, credentialId, act.action, targets, act.memberId]);
+  const text = JSON.stringify([member.id, via, credentialId, action, targets, memberId, provision]);
   return createHash('sha256').update(text).digest();
 }

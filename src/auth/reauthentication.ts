@@ -19,6 +19,8 @@ export interface ProvenAct {
   readonly targets: readonly { readonly id: string; readonly generation: string }[];
   /** The member whose account it is about; null for an act on tmux servers, and for a new member. */
   readonly memberId: string | null;
+  /** Which of the four, for an act on a member's Linux account: leave to suspend it is none to delete it. */
+  readonly provision?: string;
 }
 
 /** "A person, now", as the input of an act holds it. */

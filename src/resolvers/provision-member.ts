@@ -72,7 +72,7 @@ export async function provisionMember(
     },
     reauthenticate: () =>
       reauthentication.require(viewer, { password, grant }, address, {
-        ...{ action: 'PROVISION_MEMBER', targets: [], memberId },
+        ...{ action: 'PROVISION_MEMBER', targets: [], memberId, provision: action },
       }),
     async prepare(operationId): Promise<Prepared<Provisioned>> {
       const member = accounts.member(memberId);

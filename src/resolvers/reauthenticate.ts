@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { AuditAction } from '../audit/record.ts';
 import { type Grant, needsReauthentication, type ProvenAct } from '../auth/reauthentication.ts';
+import type { ProvisionAction } from '../tmux/acts.ts';
 import type { ServerRef } from '../tmux/model.ts';
 import { entryOf, refused } from './act-record.ts';
 import type { Context } from './context.ts';
@@ -15,6 +16,7 @@ export interface Reauthenticate {
   readonly action: AuditAction;
   readonly targets: readonly { readonly server: ServerRef; readonly expectedGeneration: string }[];
   readonly memberId: string | null;
+  readonly provision: ProvisionAction | null;
 }
 
 export type ReauthenticatePayloadValue = Grant & { readonly __typename: 'ReauthenticatePayload' };
@@ -41,7 +43,10 @@ export function reauthenticate(
       },
       randomUUID(),
     ),
-    facts: { action: act.action, targets: act.targets.length, about: act.memberId },
+    facts: {
+      ...{ action: act.action, targets: act.targets.length, about: act.memberId },
+      ...(act.provision === undefined ? {} : { provision: act.provision }),
+    },
   };
   return orUserError(signInErrors, async () => {
     let grant: Grant;
@@ -61,7 +66,7 @@ export function reauthenticate(
 }
 
 /** @throws RequestError (BAD_USER_INPUT) for what no act could be */
-function provenAct({ action, targets, memberId }: Reauthenticate): ProvenAct {
+function provenAct({ action, targets, memberId, provision }: Reauthenticate): ProvenAct {
   if (!needsReauthentication(action))
     throw badInput('input.action', 'needs no password again. Leave out the grant.');
   const onServers = action === 'RESTART_TMUX_SERVER' || action === 'REPAIR_TMUX_SERVER';
@@ -84,5 +89,11 @@ function provenAct({ action, targets, memberId }: Reauthenticate): ProvenAct {
       'input.memberId',
       onMember ? `says whose account ${action} is about.` : `is not for ${action}.`,
     );
-  return { action, targets: named, memberId };
+  const onAccount = action === 'PROVISION_MEMBER';
+  if (onAccount !== (provision !== null))
+    throw badInput(
+      'input.provisionAction',
+      onAccount ? 'says what will be done about the account.' : `is not for ${action}.`,
+    );
+  return { action, targets: named, memberId, ...(provision === null ? {} : { provision }) };
 }

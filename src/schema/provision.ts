@@ -26,7 +26,7 @@ const actions: Record<ActionName, { description: string }> = {
       'Ends the tmux servers of the account, then all else of it, and removes its home and the account. The member stays, without a Linux user.',
   },
 };
-const ProvisionAction = builder.enumType('ProvisionAction', {
+export const ProvisionAction = builder.enumType('ProvisionAction', {
   description: 'What is done about a member’s Linux account.',
   values: actions,
 });
@@ -43,7 +43,7 @@ const ProvisionMemberInput = builder.inputType('ProvisionMemberInput', {
     }),
     grant: t.string({
       description:
-        'What `reauthenticate` gave for PROVISION_MEMBER and this member, instead of the password.',
+        'What `reauthenticate` gave for PROVISION_MEMBER, this member and this very action, instead of the password.',
     }),
   }),
 });

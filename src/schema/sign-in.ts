@@ -4,6 +4,7 @@ import { AuditAction } from './audit.ts';
 import { builder } from './builder.ts';
 import { errorTypes } from './errors.ts';
 import { idArgument } from './global-ids.ts';
+import { ProvisionAction } from './provision.ts';
 import { Viewer } from './viewer.ts';
 
 const SignInInput = builder.inputType('SignInInput', {
@@ -47,7 +48,7 @@ const ReauthenticateInput = builder.inputType('ReauthenticateInput', {
       type: AuditAction,
       required: true,
       description:
-        'RESTART_TMUX_SERVER, REPAIR_TMUX_SERVER, CREATE_API_KEY, CREATE_MEMBER, UPDATE_MEMBER, DELETE_MEMBER or RESTART_SERVICE.',
+        'RESTART_TMUX_SERVER, REPAIR_TMUX_SERVER, CREATE_API_KEY, CREATE_MEMBER, UPDATE_MEMBER, DELETE_MEMBER, PROVISION_MEMBER or RESTART_SERVICE.',
     }),
     targets: t.field({
       type: [TmuxServerTarget],
@@ -56,7 +57,12 @@ const ReauthenticateInput = builder.inputType('ReauthenticateInput', {
     }),
     memberId: t.id({
       description:
-        'For CREATE_API_KEY whose key it will be; for UPDATE_MEMBER and DELETE_MEMBER which member.',
+        'For CREATE_API_KEY whose key it will be; for UPDATE_MEMBER, DELETE_MEMBER and PROVISION_MEMBER which member.',
+    }),
+    provisionAction: t.field({
+      type: ProvisionAction,
+      description:
+        'For PROVISION_MEMBER, and needed there: what will be done about the account. The grant is for that alone.',
     }),
   }),
 });
@@ -115,6 +121,7 @@ builder.mutationFields((t) => ({
         })),
         memberId:
           input.memberId == null ? null : idArgument('Member', 'input.memberId', input.memberId).id,
+        provision: input.provisionAction ?? null,
       }),
   }),
 }));

@@ -23,6 +23,7 @@ const reauthenticate = `mutation($input: ReauthenticateInput!) {
     ... on AuditUnavailableError { code }
   }
 }`;
+const provisionActions = ['CREATE', 'SUSPEND', 'RESUME', 'DELETE'];
 const restart = `mutation($input: RestartTmuxServerInput!) {
   restartTmuxServer(input: $input) {
     __typename
@@ -132,6 +133,32 @@ describe('a grant', () => {
     expect(await restartBy(grant)).toMatchObject({ __typename: 'RestartTmuxServerPayload' });
   });
 
+  it('for one of the four acts on an account serves none of the others', async () => {
+    const boss = await service.add(`boss-${count}`, 'ADMIN', password);
+    const by = { cookie: await session(boss) };
+    const memberId = encodeId({ type: 'Member', id: alice.id });
+    const provision = async (grant: string, action: string) =>
+      (
+        await service.ask<{ code: string }>(
+          'mutation($input: ProvisionMemberInput!) { provisionMember(input: $input) { ... on UserError { code } } }',
+          { input: { memberId, action, grant, idempotencyKey: randomUUID() } },
+          by,
+        )
+      ).code;
+    for (const provisionAction of provisionActions) {
+      const about = { action: 'PROVISION_MEMBER', targets: null, memberId, provisionAction };
+      const { grant } = await ask(about, by);
+      expect((await lastRows(1))[0]?.facts).toMatchObject({ provision: provisionAction });
+      // EUNSUPPORTED comes after the grant: no program for accounts is here.
+      for (const action of provisionActions)
+        expect([provisionAction, action, await provision(grant, action)]).toEqual([
+          provisionAction,
+          action,
+          action === provisionAction ? 'EUNSUPPORTED' : 'EREAUTH',
+        ]);
+    }
+  });
+
   it('is used up by the intent, and not by a refusal before it', async () => {
     const { grant } = await ask();
     service.fleet.prepare = () => Promise.reject(new (class extends Error {})('a defect'));
@@ -211,6 +238,14 @@ describe('reauthenticate', () => {
       [{ memberId: encodeId({ type: 'Member', id: alice.id }) }, /input.memberId/],
       [{ action: 'CREATE_API_KEY', targets: null }, /input.memberId/],
       [{ action: 'CREATE_MEMBER' }, /input.targets/],
+      [{ provisionAction: 'CREATE' }, /input.provisionAction/],
+      [
+        {
+          ...{ action: 'PROVISION_MEMBER', targets: null },
+          memberId: encodeId({ type: 'Member', id: alice.id }),
+        },
+        /input.provisionAction/,
+      ],
     ];
     for (const [input, said] of refusals) await expect(ask(input)).rejects.toThrow(said);
   });
