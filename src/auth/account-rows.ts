@@ -1,16 +1,24 @@
-import { and, gt, isNull, or } from 'drizzle-orm';
+import { gt, isNull, or } from 'drizzle-orm';
 import type { Database } from '../database/database.ts';
-import { apiKeys, members, sessions } from '../database/tables.ts';
+import { apiKeys, grants, members, sessions, signInLinks } from '../database/tables.ts';
 import type { Member } from '../members/member.ts';
 import type { ApiKey } from './accounts.ts';
 import { type KeyProof, columns as keyColumns } from './api-keys.ts';
-import { sessionIdleMs } from './sessions.ts';
 
 /** One look at who there is and by what they may come in, all of the same moment. */
 export interface AccountRows {
   readonly members: readonly (Member & { readonly passwordHash: string | null })[];
   readonly apiKeys: readonly (ApiKey & KeyProof)[];
+  /** Those that nobody ended, and that were not seen to be over. */
   readonly sessions: readonly SessionRow[];
+  /** Sign-in links and grants that were not used. */
+  readonly links: readonly UnusedRow[];
+  readonly grants: readonly UnusedRow[];
+}
+
+export interface UnusedRow {
+  readonly tokenHash: Buffer;
+  readonly expiresAt: Date;
 }
 
 export interface SessionRow {
@@ -61,13 +69,15 @@ export function readAccountRows(
           expiresAt: sessions.expiresAt,
         })
         .from(sessions)
-        .where(
-          and(
-            isNull(sessions.endedAt),
-            gt(sessions.expiresAt, new Date(now)),
-            gt(sessions.lastSeenAt, new Date(now - sessionIdleMs)),
-          ),
-        ),
+        .where(isNull(sessions.endedAt)),
+      links: await transaction
+        .select({ tokenHash: signInLinks.tokenHash, expiresAt: signInLinks.expiresAt })
+        .from(signInLinks)
+        .where(isNull(signInLinks.usedAt)),
+      grants: await transaction
+        .select({ tokenHash: grants.tokenHash, expiresAt: grants.expiresAt })
+        .from(grants)
+        .where(isNull(grants.usedAt)),
     }),
     { isolationLevel: 'repeatable read', accessMode: 'read only' },
   );

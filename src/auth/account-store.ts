@@ -7,9 +7,9 @@ import { readAccountRows, type SessionRow } from './account-rows.ts';
 import type { Accounts, ApiKey } from './accounts.ts';
 import { parseKey } from './api-key.ts';
 import type { KeyProof } from './api-keys.ts';
+import { Ends, storeEnds } from './ends.ts';
 import { LastUse } from './last-use.ts';
 import { hashOf, sameHash } from './secret.ts';
-import { sessionIdleMs } from './sessions.ts';
 import { type Authenticated, scopes as allScopes, type Scope, type Viewer } from './viewer.ts';
 
 /**
@@ -60,12 +60,14 @@ class MemoryAccounts implements AccountStore {
   readonly #stop = new AbortController();
   readonly #keyUse: LastUse;
   readonly #sessionUse: LastUse;
+  readonly #ends: Ends;
   #following: Promise<void> | undefined;
-  #copy: AccountCopy = copyOf({ members: [], apiKeys: [], sessions: [] });
+  #copy: AccountCopy = copyOf({ members: [], apiKeys: [], sessions: [], links: [], grants: [] });
   #reading: Promise<void> | undefined;
   #next: Promise<void> | undefined;
   #guess: Promise<void> | undefined;
   #failing = false;
+  #unmarked = false;
   /** One object for each credential as long as nothing changes, so that what is derived from it is made once. */
   readonly #viewers = new WeakMap<ApiKey | SessionRow, Viewer>();
 
@@ -76,6 +78,7 @@ class MemoryAccounts implements AccountStore {
     this.#reloadMs = options.reloadMs ?? 5_000;
     this.#keyUse = new LastUse(database, 'api_keys', clock, options.log);
     this.#sessionUse = new LastUse(database, 'sessions', clock, options.log);
+    this.#ends = new Ends(clock);
   }
 
   members(): readonly Member[] {
@@ -188,12 +191,23 @@ class MemoryAccounts implements AccountStore {
   }
 
   async #read(): Promise<void> {
-    const copy = copyOf(await readAccountRows(this.#database, this.#clock.now()), this.#copy);
+    const rows = await readAccountRows(this.#database, this.#clock.now());
+    const over = this.#ends.among(rows, (session) => this.#lastSeen(session));
+    const sessions = rows.sessions.filter((session) => !over.sessions.includes(session));
+    const copy = copyOf({ ...rows, sessions }, this.#copy);
     const same = copy.fingerprint === this.#copy.fingerprint;
     this.#copy = copy;
     this.#keyUse.keep(new Set(copy.keysById.keys()));
     this.#sessionUse.keep(new Set(copy.sessionsById.keys()));
     if (!same) this.changed.ring();
+    try {
+      await storeEnds(this.#database, over, new Date(this.#clock.now()));
+      this.#unmarked = false;
+    } catch (err) {
+      if (!this.#unmarked)
+        this.#log?.warn({ err }, 'credentials that are over could not be marked so; trying again');
+      this.#unmarked = true;
+    }
   }
 
   /** Looks again after one more read, for a credential made a moment ago by another process. */
@@ -217,9 +231,8 @@ class MemoryAccounts implements AccountStore {
 
   #keyViewer(key: ApiKey & KeyProof): Viewer | undefined {
     const member = this.#active(key.memberId);
-    if (member === undefined || key.revokedAt !== null || this.#past(key.expiresAt)) {
+    if (member === undefined || key.revokedAt !== null || this.#ends.keyIsOver(key))
       return undefined;
-    }
     const known = this.#viewers.get(key);
     if (known?.member === member) return known;
     const viewer: Viewer = {
@@ -237,11 +250,8 @@ class MemoryAccounts implements AccountStore {
 
   #sessionViewer(session: SessionRow): Viewer | undefined {
     const member = this.#active(session.memberId);
-    const seen = this.#sessionUse.of(session.id, session.lastSeenAt) ?? session.lastSeenAt;
-    const idleEnd = new Date(seen.getTime() + sessionIdleMs);
-    if (member === undefined || this.#past(session.expiresAt) || this.#past(idleEnd)) {
+    if (member === undefined || this.#ends.sessionIsOver(session, this.#lastSeen(session)))
       return undefined;
-    }
     const known = this.#viewers.get(session);
     if (known?.member === member) return known;
     const viewer: Viewer = {
@@ -262,8 +272,8 @@ class MemoryAccounts implements AccountStore {
     return member?.disabled === false ? member : undefined;
   }
 
-  #past(moment: Date | null): boolean {
-    return moment !== null && moment.getTime() <= this.#clock.now();
+  #lastSeen({ id, lastSeenAt }: SessionRow): Date {
+    return this.#sessionUse.of(id, lastSeenAt) ?? lastSeenAt;
   }
 }
 

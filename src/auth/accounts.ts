@@ -12,6 +12,8 @@ export interface ApiKey {
   readonly memberIds: readonly string[] | null;
   readonly createdAt: Date;
   readonly expiresAt: Date | null;
+  /** When it was first seen to be over by that; it is over for good. */
+  readonly endedAt: Date | null;
   readonly lastUsedAt: Date | null;
   readonly revokedAt: Date | null;
 }

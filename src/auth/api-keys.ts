@@ -61,7 +61,7 @@ export class ApiKeys {
   async rotate(id: string, until: Date, now: Date = new Date()): Promise<MadeApiKey> {
     return await this.#database.drizzle.transaction(async (transaction) => {
       const [old] = await transaction.select().from(table).where(eq(table.id, id)).for('update');
-      if (old === undefined || old.revokedAt !== null || (old.expiresAt ?? until) < now)
+      if (old === undefined || hasEnded(old, now))
         throw new InvalidApiKeyError('This key has ended. Make a new one.');
       const { createdAt, expiresAt } = old;
       const made = await insertKey(transaction, {
@@ -93,6 +93,14 @@ export class ApiKeys {
       .set({ revokedAt: at })
       .where(and(eq(table.memberId, memberId), eq(table.name, name), isNull(table.revokedAt)));
   }
+}
+
+/** Revoked, past its end, or seen past it by a clock that was set back since. */
+export function hasEnded(
+  { revokedAt, endedAt, expiresAt }: Pick<ApiKey, 'revokedAt' | 'endedAt' | 'expiresAt'>,
+  now: Date = new Date(),
+): boolean {
+  return revokedAt !== null || endedAt !== null || (expiresAt !== null && expiresAt <= now);
 }
 
 /** @throws InvalidApiKeyError */
@@ -139,6 +147,7 @@ export const columns = {
   memberIds: table.memberIds,
   createdAt: table.createdAt,
   expiresAt: table.expiresAt,
+  endedAt: table.endedAt,
   lastUsedAt: table.lastUsedAt,
   revokedAt: table.revokedAt,
 } as const;

@@ -9,7 +9,7 @@ import { loginFor } from '../members/login.ts';
 import type { Member } from '../members/member.ts';
 import { Members } from '../members/members.ts';
 import { parseKey } from './api-key.ts';
-import { ApiKeys } from './api-keys.ts';
+import { ApiKeys, hasEnded } from './api-keys.ts';
 import { hashOf, sameHash } from './secret.ts';
 import { scopes as allScopes } from './viewer.ts';
 
@@ -115,8 +115,7 @@ async function works(keys: ApiKeys, file: string, member: Member): Promise<boole
     sameHash(hashOf(text?.secret ?? ''), key.secretHash) &&
     key.memberId === member.id &&
     key.madeByAdmin &&
-    key.revokedAt === null &&
-    (key.expiresAt === null || key.expiresAt.getTime() > Date.now()) &&
+    !hasEnded(key) &&
     key.memberIds === null &&
     allScopes.every((scope) => key.scopes.includes(scope))
   );

@@ -13,7 +13,8 @@ import type { Viewer } from './viewer.ts';
  * what it is bound to.
  *
  * The end is kept by both clocks: the stored moment holds everywhere, and whoever gave the grant
- * removes it when a minute has really passed, so a wall clock that is set back revives none.
+ * removes it when a minute has really passed, so a wall clock that is set back revives none. Where
+ * that process is gone by then, the next one does (`ends.ts`).
  */
 export const grantMs = 60_000;
 

@@ -1,5 +1,5 @@
 import type { ApiKey } from '../auth/accounts.ts';
-import { ApiKeys } from '../auth/api-keys.ts';
+import { ApiKeys, hasEnded } from '../auth/api-keys.ts';
 import { scopes } from '../auth/viewer.ts';
 import { readConfig } from '../config.ts';
 import type { Database } from '../database/database.ts';
@@ -108,11 +108,7 @@ Shows every key, oldest first.
           key.memberIds === null ? 'all' : key.memberIds.map(login).join(','),
           moment(key.expiresAt, 'never'),
           moment(key.lastUsedAt, 'never'),
-          key.revokedAt !== null
-            ? 'revoked'
-            : key.expiresAt !== null && key.expiresAt.getTime() <= Date.now()
-              ? 'expired'
-              : 'good',
+          key.revokedAt !== null ? 'revoked' : hasEnded(key) ? 'expired' : 'good',
         ]),
       ),
     );

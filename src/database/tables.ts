@@ -90,6 +90,8 @@ export const apiKeys = pgTable(
     madeByAdmin: boolean('made_by_admin').notNull(),
     createdAt: moment('created_at').notNull().defaultNow(),
     expiresAt: moment('expires_at'),
+    /** When it was first seen to be over by `expiresAt`; over for good, also for a clock set back. */
+    endedAt: moment('ended_at'),
     lastUsedAt: moment('last_used_at'),
     revokedAt: moment('revoked_at'),
   },

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Json } from '../audit/audit.ts';
 import type { ApiKey } from '../auth/accounts.ts';
+import { hasEnded } from '../auth/api-keys.ts';
 import { isWithin, mayMakeKey, mayRevokeKey, maySeeKey, maySeeListing } from '../auth/authority.ts';
 import { scopes as allScopes, type Scope } from '../auth/viewer.ts';
 import { escapeText } from '../escape.ts';
@@ -177,17 +178,9 @@ function checkKey({ accounts }: Context, wanted: Wanted): void {
     throw badInput('input.scopes', 'holds ADMIN, which is for keys of an ADMIN.');
   if (memberIds?.length === 0)
     throw badInput('input.memberIds', 'names at least one member; null means all.');
-  const now = Date.now();
-  if (expiresAt !== null && expiresAt.getTime() <= now)
+  if (expiresAt !== null && expiresAt.getTime() <= Date.now())
     throw badInput('input.expiresAt', 'is in the past.');
-  const live = accounts
-    .apiKeys()
-    .filter(
-      (key) =>
-        key.memberId === memberId &&
-        key.revokedAt === null &&
-        (key.expiresAt === null || key.expiresAt.getTime() > now),
-    );
+  const live = accounts.apiKeys().filter((key) => key.memberId === memberId && !hasEnded(key));
   if (live.length >= mostKeys)
     throw badInput('input.memberId', `has ${mostKeys} keys already. Revoke one first.`);
 }
@@ -229,5 +222,5 @@ function answerOf(key: ApiKey): Json {
 function nodeOf({ accounts }: Context, answer: Json): ApiKeyNode {
   const then = stored.parse(answer);
   const now = accounts.apiKeys().find(({ id }) => id === then.id);
-  return { ...(now ?? then), __typename: 'ApiKey' };
+  return { ...(now ?? { ...then, endedAt: null }), __typename: 'ApiKey' };
 }

@@ -34,7 +34,7 @@ const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
     expiresAt: t.field({
       type: 'DateTime',
       description:
-        'When it ends; null: never. A key that makes a key can’t make one that lasts longer.',
+        'When it ends, for good; null: never. A key that makes a key can’t make one that lasts longer.',
     }),
     password: t.string({
       description: "The caller's own password, unless a grant or a key with ADMIN stands for it.",

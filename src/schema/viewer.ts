@@ -92,7 +92,8 @@ ApiKey.implement({
     expiresAt: t.expose('expiresAt', {
       type: 'DateTime',
       nullable: true,
-      description: 'When it ends; null: never.',
+      description:
+        'When it ends; null: never. Then it is over for good, also for a clock that is set back.',
     }),
     lastUsedAt: t.expose('lastUsedAt', {
       type: 'DateTime',

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type AccountStore, openAccounts } from '../../src/auth/account-store.ts';
 import { ApiKeys, type NewApiKey } from '../../src/auth/api-keys.ts';
+import { Grants } from '../../src/auth/grants.ts';
 import { Sessions, sessionIdleMs, sessionMaxMs } from '../../src/auth/sessions.ts';
 import { systemClock } from '../../src/concurrency/clock.ts';
 import type { Member } from '../../src/members/member.ts';
@@ -128,6 +129,64 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
     await clock.jump(60_000);
     expect(viewer && later.current(viewer)).toBeUndefined();
     expect(await later.authenticateKey(key)).toBeUndefined();
+  });
+
+  it('lets what is over be over for good: for a clock that is set back, here and in whoever starts later', async () => {
+    // Its clock is right, so it would end what is made here.
+    await accounts[Symbol.asyncDispose]();
+    const clock = new FakeClock(Date.now());
+    const timed = new Sessions(test.database, clock);
+    const grants = new Grants(test.database, clock);
+    const act = { action: 'DELETE_MEMBER', targets: [], memberId: null };
+    const everything = async (later: AccountStore) => {
+      const { key } = await keyOf(alice, { expiresAt: new Date(clock.now() + 60_000) });
+      const session = await timed.begin(alice.id, '192.0.2.1');
+      const { token } = await timed.createLink(alice.id);
+      await later.reload();
+      const viewer = (await later.authenticateKey(key)) ?? expect.fail();
+      const { grant } = await grants.give(viewer, act);
+      await later.reload();
+      expect(later.authenticateSession(session.token)).toBeDefined();
+      expect(await grants.holds(viewer, grant, act)).toBe(true);
+      return { key, session, token, viewer, grant };
+    };
+    const expectOver = async (
+      later: AccountStore,
+      { key, session, token, viewer, grant }: Awaited<ReturnType<typeof everything>>,
+    ) => {
+      expect(await later.authenticateKey(key)).toBeUndefined();
+      expect(later.current(viewer)).toBeUndefined();
+      const known = { ...viewer, via: 'SESSION' as const, credentialId: session.id };
+      expect(later.current(known)).toBeUndefined();
+      expect(await timed.redeemLink(token)).toBeUndefined();
+      expect(await grants.holds(viewer, grant, act)).toBe(false);
+    };
+    const options = { reloadMs: 10 ** 12 };
+    await using later = await openAccounts(test.database, clock, options);
+    const seenOver = await everything(later);
+    await clock.jump(sessionMaxMs);
+    await later.reload();
+    clock.setBack(30 * 86_400_000);
+    await expectOver(later, seenOver);
+    // Set back within its life: it ends when that time has really gone by.
+    const within = await everything(later);
+    clock.setBack(30 * 86_400_000);
+    await clock.jump(sessionMaxMs);
+    await later.reload();
+    await expectOver(later, within);
+    await using next = await openAccounts(test.database, new FakeClock(clock.now()), options);
+    await expectOver(next, seenOver);
+    await expectOver(next, within);
+    // Nobody was there when a grant and a link ended, and the clock is a day behind now.
+    const alone = await everything(later);
+    await using behind = await openAccounts(
+      test.database,
+      new FakeClock(clock.now() - 86_400_000),
+      options,
+    );
+    expect(behind.current(alone.viewer)).toBeDefined();
+    expect(await timed.redeemLink(alone.token)).toBeUndefined();
+    expect(await grants.holds(alone.viewer, alone.grant, act)).toBe(false);
   });
 
   it('signs in by a link once, for one of two who come at once', async () => {

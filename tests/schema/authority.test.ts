@@ -46,6 +46,7 @@ beforeAll(async () => {
         createdAt: moment,
         expiresAt: null,
         lastUsedAt: null,
+        endedAt: null,
         revokedAt: null,
       },
     ];

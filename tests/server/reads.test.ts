@@ -281,6 +281,7 @@ describe('installation and apiKeys', () => {
       createdAt: new Date(0),
       expiresAt: null,
       lastUsedAt: null,
+      endedAt: null,
       revokedAt: null,
     };
     service.accounts.keys = [
