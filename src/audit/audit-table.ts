@@ -82,6 +82,15 @@ export async function lastRow(queries: Queries, chain: string): Promise<SealedRo
   return row && sealedRow(row);
 }
 
+/** The highest number of the chain that the table has, `to` at most; 0 for none. */
+export async function lastSequence(client: Client, chain: string, to: number): Promise<number> {
+  const { rows } = await client.query<{ sequence: string }>(
+    'select sequence from audit_events where chain = $1 and sequence <= $2 order by sequence desc limit 1',
+    [chain, to],
+  );
+  return Number(rows[0]?.sequence ?? 0);
+}
+
 /** Of one chain, `after < sequence <= to`, in order. */
 export async function rowsOfChain(
   queries: Queries,

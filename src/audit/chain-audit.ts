@@ -32,11 +32,12 @@ import {
   unansweredOutcomes,
 } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
+import type { Head } from './journal-queue.ts';
 import { withoutClaim } from './kept-claim.ts';
 import type { AuditEntry, AuditEvent } from './record.ts';
 import type { SealedRow } from './row.ts';
 import { auditChannel, type TableWriter } from './table-writer.ts';
-import { ChainWriter, type Head, unavailable } from './writer.ts';
+import { ChainWriter, unavailable } from './writer.ts';
 
 const headEveryRows = 100;
 const headEveryMs = 60_000;

@@ -6,9 +6,10 @@ import { ChainAudit } from './chain-audit.ts';
 import { type ChainKeys, genesis, readChainKeys, readInstanceId, sameHash } from './chain-key.ts';
 import { keepHead, readHeads } from './head.ts';
 import { Journal, type JournalOptions } from './journal.ts';
+import type { Head } from './journal-queue.ts';
 import { canonicalText, type SealedRow } from './row.ts';
 import { TableWriter } from './table-writer.ts';
-import { type Head, readBootId } from './writer.ts';
+import { readBootId } from './writer.ts';
 
 export interface OpenAuditOptions extends JournalOptions {
   readonly clock?: Clock;
@@ -42,6 +43,7 @@ export async function openAudit(
   const table = parts.use(new TableWriter(database, chain, withinMs, clock));
   await table.takeChain();
   const stored = await lastRow(database.drizzle, chain);
+  table.startFrom(stored?.sequence ?? 0);
   const journal = parts.use(await Journal.open(stateDir, options));
   const found = await findEnd(journal, chain, keys, stored);
   const audit = new ChainAudit({

@@ -1,24 +1,28 @@
 import { type Clock, sleep } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
 import type { Unsaved } from './note.ts';
-import type { TableWriter } from './table-writer.ts';
+import { RowsLostError, type TableWriter } from './table-writer.ts';
 
 const groupSize = 200;
+/** After a connection was lost while nothing was on its way. */
+const lookAgainMs = 500;
 
 /**
  * Rows of the journal on their way into the table: in order, all that have gathered in one transaction,
- * again and again while the database is away.
+ * again and again while the database is away. What the table has lost goes in front of them.
  */
 export class TableQueue<Row extends Unsaved> {
   readonly #table: TableWriter;
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #stored: (group: readonly Row[], taken: ReadonlyMap<string, string>) => void;
+  readonly #lost: (after: number, to: number) => Promise<readonly Row[]>;
   readonly #unsaved: Row[] = [];
   readonly #recovered = new Set<() => void>();
   #storing: Promise<void> | undefined;
   #failing: Error | undefined;
   #closed = false;
+  #cancelLook: (() => void) | undefined;
 
   constructor(parts: {
     readonly table: TableWriter;
@@ -26,11 +30,15 @@ export class TableQueue<Row extends Unsaved> {
     readonly clock: Clock;
     /** Called with a group that is in the table, and the claims of it that others had taken. */
     readonly stored: (group: readonly Row[], taken: ReadonlyMap<string, string>) => void;
+    /** Reads rows again that the table had and has lost, `after < sequence <= to`. */
+    readonly lost: (after: number, to: number) => Promise<readonly Row[]>;
   }) {
     this.#table = parts.table;
     this.#log = parts.log;
     this.#clock = parts.clock;
     this.#stored = parts.stored;
+    this.#lost = parts.lost;
+    this.#table.disconnected = () => this.#lookLater();
   }
 
   get length(): number {
@@ -44,10 +52,7 @@ export class TableQueue<Row extends Unsaved> {
 
   push(rows: readonly Row[]): void {
     this.#unsaved.push(...rows);
-    if (this.#unsaved.length === 0) return;
-    this.#storing ??= this.#storeLoop().finally(() => {
-      this.#storing = undefined;
-    });
+    if (this.#unsaved.length > 0) this.#begin();
   }
 
   /** Resolves when nothing is on its way, or after that time. */
@@ -75,13 +80,31 @@ export class TableQueue<Row extends Unsaved> {
   /** What is unsaved stays so, for the next start. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#cancelLook?.();
     this.#wake();
     await this.#table[Symbol.asyncDispose]();
     await this.#storing;
   }
 
+  #begin(): void {
+    this.#storing ??= this.#storeLoop().finally(() => {
+      this.#storing = undefined;
+    });
+  }
+
+  /** The table may have lost rows, and nobody may want to add one for long. */
+  #lookLater(): void {
+    if (this.#closed) return;
+    this.#cancelLook ??= this.#clock.after(lookAgainMs, () => {
+      this.#cancelLook = undefined;
+      this.#begin();
+    });
+  }
+
+  /** With nothing to store, one look whether the table has what it had. */
   async #storeLoop(): Promise<void> {
-    for (let attempt = 0; this.#unsaved.length > 0; ) {
+    let attempt = 0;
+    do {
       const group = this.#unsaved.slice(0, groupSize);
       const began = this.#clock.monotonic();
       try {
@@ -91,10 +114,12 @@ export class TableQueue<Row extends Unsaved> {
         if (this.#failing) this.#log.info({}, 'audit rows reach the database again');
         this.#failing = undefined;
         this.#wake();
-        this.#stored(group, taken);
+        if (group.length > 0) this.#stored(group, taken);
       } catch (error) {
         if (this.#closed) return;
-        const failure = error instanceof Error ? error : new Error(String(error));
+        const failure = await this.#mended(error);
+        if (failure === undefined) continue;
+        if (this.#unsaved.length === 0) return this.#lookLater();
         if (!this.#failing)
           this.#log.error(
             { err: failure },
@@ -105,7 +130,25 @@ export class TableQueue<Row extends Unsaved> {
         await sleep(attempt === 0 ? 0 : Math.min(100 * 2 ** (attempt - 1), 2_000), this.#clock);
         attempt++;
       }
+    } while (this.#unsaved.length > 0);
+  }
+
+  /** Rows that the table has lost wait in front now; whatever else is wrong, is given back. */
+  async #mended(error: unknown): Promise<Error | undefined> {
+    if (!(error instanceof RowsLostError))
+      return error instanceof Error ? error : new Error(String(error));
+    const { after, to } = error;
+    try {
+      this.#unsaved.unshift(...(await this.#lost(after, to)));
+    } catch (cause) {
+      return new Error(`${error.message} They could not be read from the journal.`, { cause });
     }
+    this.#table.startFrom(after);
+    this.#log.warn(
+      { rows: to - after },
+      'the database lost audit rows; they come from the journal again',
+    );
+    return undefined;
   }
 
   #wake(): void {

@@ -1,9 +1,10 @@
+import { sql } from 'drizzle-orm';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Client } from 'pg';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
 import { codeOf } from '../database/unavailable.ts';
-import { addRows, insertRows, rowsOfChain } from './audit-table.ts';
+import { addRows, insertRows, lastSequence, rowsOfChain } from './audit-table.ts';
 import { insertClaim, releaseClaim, storeAnswer } from './idempotency-table.ts';
 import type { Unsaved } from './note.ts';
 
@@ -20,10 +21,27 @@ export class ChainTakenError extends Error {
   override readonly name = 'ChainTakenError';
 }
 
+/** Rows `after < sequence <= to` were in the table and are not any more. */
+export class RowsLostError extends Error {
+  override readonly name = 'RowsLostError';
+  readonly after: number;
+  readonly to: number;
+
+  constructor(after: number, to: number) {
+    super(`The audit table has lost rows ${after + 1} to ${to}.`);
+    this.after = after;
+    this.to = to;
+  }
+}
+
 /**
  * Stores groups of rows over one connection of its own, which holds the advisory lock of the chain:
  * a second process with the same chain can't store anything. What exceeds the time limit is cut off
  * with its connection and may or may not have been committed; storing the same group again is safe.
+ *
+ * Rows last by the journal, so their commit does not wait for the disk of PostgreSQL, unless a claim
+ * or an answer is among them, which other instances rely on. A PostgreSQL that crashes may so come back
+ * without the last ones, as may a standby that takes over: each new connection looks for that first.
  */
 export class TableWriter implements AsyncDisposable {
   readonly #database: Database;
@@ -32,6 +50,8 @@ export class TableWriter implements AsyncDisposable {
   readonly #clock: Clock;
   #client: Client | undefined;
   #closed = false;
+  /** The last row that was committed. */
+  #storedTo = 0;
   #unannounced = false;
   #cancelRest: (() => void) | undefined;
 
@@ -60,9 +80,18 @@ export class TableWriter implements AsyncDisposable {
     }
   }
 
+  /** Told when a connection was lost that nobody was waiting for. */
+  disconnected: () => void = () => {};
+
+  /** Rows up to that one are in the table, as far as is known. */
+  startFrom(sequence: number): void {
+    this.#storedTo = sequence;
+  }
+
   /**
-   * All rows and what belongs to them, in one transaction.
+   * All rows and what belongs to them, in one transaction; of none, that the table has what it had.
    * @returns for an intent whose key another process had taken: that process's operation id
+   * @throws RowsLostError before anything is stored
    */
   async store(group: readonly Unsaved[]): Promise<ReadonlyMap<string, string>> {
     const cut = new AbortController();
@@ -73,7 +102,8 @@ export class TableWriter implements AsyncDisposable {
     });
     try {
       const taken = await Promise.race([attempt, late.promise]);
-      this.#announce();
+      this.#storedTo = group.at(-1)?.row.sequence ?? this.#storedTo;
+      if (group.length > 0) this.#announce();
       return taken;
     } catch (error) {
       cut.abort();
@@ -115,6 +145,7 @@ export class TableWriter implements AsyncDisposable {
     cut: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
     const client = await this.#connection(cut);
+    if (group.length === 0) return new Map();
     if (group.every(({ claim, answer }) => claim === undefined && answer === undefined)) {
       const rows = group.map(({ row }) => row);
       const isNew = await addRows(client, rows).then(
@@ -127,6 +158,7 @@ export class TableWriter implements AsyncDisposable {
       if (isNew) return new Map();
     }
     return await drizzle({ client }).transaction(async (transaction) => {
+      await transaction.execute(sql`set local synchronous_commit = on`);
       await this.#insert(transaction, group);
       const taken = new Map<string, string>();
       for (const { row, claim, claimedAt, answer } of group) {
@@ -166,13 +198,15 @@ export class TableWriter implements AsyncDisposable {
     if (this.#client) return this.#client;
     const client = await this.#database.connect();
     client.on('error', () => {
-      if (this.#client === client) this.#client = undefined;
+      if (this.#client !== client) return;
+      this.#client = undefined;
+      this.disconnected();
     });
     try {
       if (this.#closed) throw new Error('the audit log is closed');
       // Without these a cut network would leave our lock with a dead session for hours.
       await client.query(
-        'set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3; set statement_timeout = 0; set lock_timeout = 0',
+        'set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 5; set tcp_keepalives_count = 3; set statement_timeout = 0; set lock_timeout = 0; set synchronous_commit = off',
       );
       const { rows } = await client.query<{ held: boolean }>(
         "select pg_try_advisory_lock(hashtextextended('muxwarden audit ' || $1, 0)) as held",
@@ -182,6 +216,10 @@ export class TableWriter implements AsyncDisposable {
         throw new ChainTakenError(
           `Another process writes audit chain ${this.#chain}. Stop whatever else runs with this state directory or a copy of it.`,
         );
+      if (this.#storedTo > 0) {
+        const last = await lastSequence(client, this.#chain, this.#storedTo);
+        if (last < this.#storedTo) throw new RowsLostError(last, this.#storedTo);
+      }
       // Too late for this attempt, and the next one has begun to make its own.
       cut.throwIfAborted();
     } catch (error) {

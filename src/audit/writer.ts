@@ -1,14 +1,12 @@
-import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
 import { AuditUnavailableError, StillRunningError } from './audit.ts';
-import { type ChainKeys, sealWithLine } from './chain-key.ts';
-import { type Journal, JournalStoppedError, NoSpaceError } from './journal.ts';
+import type { ChainKeys } from './chain-key.ts';
+import type { Journal } from './journal.ts';
+import { type Head, JournalQueue } from './journal-queue.ts';
 import { claimOf, withClaim, withoutClaim } from './kept-claim.ts';
 import type { Note } from './note.ts';
-import type { AuditEntry } from './record.ts';
 import { type SealedRow, storable } from './row.ts';
 import { TableQueue } from './table-queue.ts';
 import type { TableWriter } from './table-writer.ts';
@@ -31,30 +29,18 @@ interface Pending extends Omit<Note, 'claim'> {
   abandoned: boolean;
 }
 
-export interface Head {
-  readonly sequence: number;
-  readonly hash: string;
-}
-
-const groupSize = 200;
-/** A database that takes longer than that holds no row back from the journal. */
-const longestGatheringMs = 20;
 /** Rows that may wait for a database that is away; outcomes are taken beyond that. */
 const mostUnsaved = 1_000;
 
 export class ChainWriter {
-  readonly #chain: string;
   readonly #keys: ChainKeys;
   readonly #journal: Journal;
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #withinMs: number;
-  readonly #bootId: string;
   readonly #stored: (rows: readonly SealedRow[]) => void;
-  readonly #waiting: Pending[] = [];
+  readonly #waiting: JournalQueue<Pending>;
   readonly #unsaved: TableQueue<Pending & { row: SealedRow }>;
-  #head: Head;
-  #journaling: Promise<void> | undefined;
   #refusing: Error | undefined;
   #closed = false;
 
@@ -71,12 +57,9 @@ export class ChainWriter {
     /** Called with rows that are in both places now. */
     readonly stored: (rows: readonly SealedRow[]) => void;
   }) {
-    this.#chain = parts.chain;
     this.#keys = parts.keys;
     this.#journal = parts.journal;
     this.#log = parts.log;
-    this.#head = parts.head;
-    this.#bootId = parts.bootId;
     this.#withinMs = parts.withinMs;
     this.#clock = parts.clock ?? systemClock;
     this.#stored = parts.stored;
@@ -85,12 +68,29 @@ export class ChainWriter {
       log: parts.log,
       clock: this.#clock,
       stored: (group, taken) => this.#settle(group, taken),
+      lost: async (after, to) => {
+        const rows = await this.#journal.tail(({ sequence }) => sequence <= after);
+        const lost = rows.filter(({ sequence }) => sequence <= to);
+        if (lost.length !== to - after) throw new Error('the journal does not have all of them');
+        return lost.map((row) => this.#fromJournal(row));
+      },
+    });
+    this.#waiting = new JournalQueue({
+      ...{ chain: parts.chain, keys: parts.keys, bootId: parts.bootId, head: parts.head },
+      ...{ journal: parts.journal, log: parts.log, clock: this.#clock },
+      gathered: (withinMs) => this.#unsaved.stored(withinMs),
+      refusing: () => this.#refusing,
+      written: (group) => {
+        this.#unsaved.push(group);
+        for (const { abandoned, row } of group) if (abandoned) this.#closeAbandoned(row);
+      },
+      failed: (pending, error) => pending.settle(unavailable(error)),
     });
   }
 
   /** The last row that is in the journal. */
   get head(): Head {
-    return this.#head;
+    return this.#waiting.head;
   }
 
   /** Why no act can be put on record now, or undefined. */
@@ -116,21 +116,8 @@ export class ChainWriter {
   async catchUp(rows: readonly SealedRow[]): Promise<void> {
     const last = Promise.withResolvers<void>();
     const cancel = this.#clock.after(this.#withinMs, () => last.resolve());
-    const unsaved = rows.map((row) => {
-      const settle = () => (row === rows.at(-1) ? last.resolve() : undefined);
-      const nothingDone = row.intentId !== null && row.code === 'EAUDIT';
-      return {
-        entry: row,
-        row,
-        claim: claimOf(row, this.#keys),
-        claimedAt: row.at,
-        answer: nothingDone ? null : undefined,
-        // Whether it was begun is not known here, so it is not ours to say that it was not.
-        abandoned: true,
-        settle,
-      };
-    });
-    this.#unsaved.push(unsaved);
+    const settle = (row: SealedRow) => () => (row === rows.at(-1) ? last.resolve() : undefined);
+    this.#unsaved.push(rows.map((row) => ({ ...this.#fromJournal(row), settle: settle(row) })));
     await last.promise;
     cancel();
   }
@@ -165,7 +152,6 @@ export class ChainWriter {
         },
       };
       this.#waiting.push(pending);
-      this.#journalize();
     });
   }
 
@@ -184,6 +170,21 @@ export class ChainWriter {
     await this.#unsaved.close();
   }
 
+  /** A row whose caller is gone or was told, with the claim that came with it. */
+  #fromJournal(row: SealedRow): Pending & { row: SealedRow } {
+    const nothingDone = row.intentId !== null && row.code === 'EAUDIT';
+    return {
+      entry: row,
+      row,
+      claim: claimOf(row, this.#keys),
+      claimedAt: row.at,
+      answer: nothingDone ? null : undefined,
+      // Whether it was begun is not known here, so it is not ours to say that it was not.
+      abandoned: true,
+      settle: () => {},
+    };
+  }
+
   #check(isIntent: boolean): void {
     const reason =
       this.#refusing ??
@@ -195,11 +196,10 @@ export class ChainWriter {
 
   #abandon(pending: Pending): void {
     pending.abandoned = true;
-    const index = this.#waiting.indexOf(pending);
     // Nobody will answer for that key.
     if (pending.entry.phase !== 'INTENT') pending.claim = undefined;
-    if (index !== -1 && pending.entry.phase === 'INTENT') this.#waiting.splice(index, 1);
-    else if (pending.row) this.#closeAbandoned(pending.row);
+    else if (this.#waiting.drop(pending)) return;
+    if (pending.row) this.#closeAbandoned(pending.row);
   }
 
   /** The intent is in the journal, and its caller was told that nothing will be done. */
@@ -220,63 +220,6 @@ export class ChainWriter {
       abandoned: true,
       settle: () => {},
     });
-    this.#journalize();
-  }
-
-  #journalize(): void {
-    this.#journaling ??= this.#journalLoop().finally(() => {
-      this.#journaling = undefined;
-    });
-  }
-
-  async #journalLoop(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      // What is added while a group is stored, and by those who hear of that, is one group: two half
-      // ones in turns would each wait for the other's place.
-      await this.#unsaved.stored(longestGatheringMs);
-      await nextTurn();
-      const group = this.#waiting.splice(0, groupSize);
-      try {
-        await this.#journalGroup(group, false);
-      } catch (error) {
-        if (error instanceof JournalStoppedError)
-          this.#log.error({ err: error }, 'the audit journal stopped: no act is done any more');
-        // What was done stays to be told: its outcome may take the last space, or waits for some.
-        const outcomes = group.filter(({ entry }) => entry.intentId !== null);
-        const kept = error instanceof NoSpaceError ? outcomes : [];
-        for (const pending of group)
-          if (!kept.includes(pending)) pending.settle(unavailable(error));
-        if (kept.length > 0) await this.#journalLast(kept);
-      }
-    }
-  }
-
-  async #journalLast(group: readonly Pending[]): Promise<void> {
-    try {
-      await this.#journalGroup(group, true);
-    } catch (error) {
-      if (error instanceof NoSpaceError && !this.#refusing) {
-        this.#waiting.unshift(...group);
-        await sleep(500, this.#clock);
-      } else for (const pending of group) pending.settle(unavailable(error));
-    }
-  }
-
-  async #journalGroup(group: readonly Pending[], last: boolean): Promise<void> {
-    if (this.#refusing) throw this.#refusing;
-    let head = this.#head;
-    const sealed = group.map((pending) => {
-      const { row, line } = this.#seal(pending.entry, head);
-      head = { sequence: row.sequence, hash: row.hash };
-      return { pending, row, line };
-    });
-    await this.#journal.append(
-      sealed.map(({ line }) => line),
-      last,
-    );
-    this.#head = head;
-    this.#unsaved.push(sealed.map(({ pending, row }) => Object.assign(pending, { row })));
-    for (const { pending, row } of sealed) if (pending.abandoned) this.#closeAbandoned(row);
   }
 
   /** Tells the callers, now that the rows are in both places. */
@@ -293,20 +236,6 @@ export class ChainWriter {
         if (!pending.abandoned) this.#closeAbandoned(pending.row);
       }
     }
-  }
-
-  #seal(entry: AuditEntry, head: Head): ReturnType<typeof sealWithLine> {
-    return sealWithLine(this.#keys, {
-      ...entry,
-      chain: this.#chain,
-      sequence: head.sequence + 1,
-      id: randomUUID(),
-      at: new Date(this.#clock.now()),
-      bootId: this.#bootId,
-      monotonicMs: Number(process.hrtime.bigint() / 1_000_000n),
-      keyId: this.#keys.current,
-      previous: head.hash,
-    });
   }
 }
 

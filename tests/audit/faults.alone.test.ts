@@ -112,6 +112,37 @@ describe('a database that is away', () => {
     expect((await audit.append(entry())).sequence).toBe(6);
   });
 
+  it.each(['nothing was', 'a row was'])(
+    'that crashed before it had the last rows on its disk has them again from the journal (%s added since)',
+    async (since) => {
+      await using test = await openTestDatabase('server');
+      const server = test.server ?? expect.fail();
+      // So that none of them gets there by itself.
+      await server.query("alter system set wal_writer_delay = '10s'");
+      await server.query('select pg_reload_conf()');
+      const log = keptLog();
+      await using audit = await openAudit(test.config.stateDir, test.database, log);
+      const begun = await audit.intend(intent(), claim());
+      const rows = await Promise.all(Array.from({ length: 20 }, () => audit.append(entry())));
+      expect(await stored(test)).toHaveLength(21);
+      await server.signal('SIGKILL');
+      await server.start();
+      if (since === 'a row was')
+        await eventually(() => audit.append(entry()).catch(() => undefined), 'the record goes on');
+      await eventually(
+        () => log.lines.join('\n').includes('they come from the journal again'),
+        'what was lost is noticed',
+      );
+      const [lost] = /(?<="rows":)\d+/.exec(log.lines.join('\n')) ?? expect.fail();
+      // The intent holds a key that other instances rely on, so it was waited for.
+      expect(Number(lost)).toBeLessThanOrEqual(20);
+      expect(Number(lost)).toBeGreaterThan(0);
+      for (const row of [begun, ...rows])
+        expect(await eventually(() => audit.event(row.id), 'the row is there')).toEqual(row);
+      await whole(test);
+    },
+  );
+
   it('when the service ends meanwhile: the next start puts the rows of the journal into the table', async () => {
     await using test = await openTestDatabase('server');
     const server = test.server ?? expect.fail();

@@ -8,7 +8,6 @@ import { type AccountsService, startAccountsServiceOn } from '../support/account
 import { generation, pathHex, ScriptedFleet } from '../support/acting.ts';
 import { lacks } from '../support/needs.ts';
 import { type PostgresServer, startPostgresServer } from '../support/postgres.ts';
-import { descendants } from '../support/process-table.ts';
 import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { rounds } from '../support/tier.ts';
 import { eventually } from '../support/tmux-server.ts';
@@ -65,19 +64,13 @@ afterAll(async () => {
   await disk?.[Symbol.asyncDispose]();
 });
 
-async function signalAll(signal: NodeJS.Signals): Promise<void> {
-  const { pid } = (await findPostmaster(server.data)) ?? expect.fail('no postmaster');
-  for (const each of [pid, ...(await descendants(pid)).map((child) => child.pid)])
-    process.kill(each, signal);
-}
-
 interface Fault {
   readonly begin: () => Promise<void>;
   readonly end: () => Promise<void>;
 }
 const faults: Readonly<Record<string, Fault>> = {
-  killed: { begin: () => signalAll('SIGKILL'), end: () => server.start() },
-  frozen: { begin: () => signalAll('SIGSTOP'), end: () => signalAll('SIGCONT') },
+  killed: { begin: () => server.signal('SIGKILL'), end: () => server.start() },
+  frozen: { begin: () => server.signal('SIGSTOP'), end: () => server.signal('SIGCONT') },
   stopped: { begin: () => server.stop(), end: () => server.start() },
   full: {
     async begin() {

@@ -15,6 +15,7 @@ import { openDatabase } from '../../src/database/open.ts';
 import { postgresPrograms } from '../../src/database/postgres-programs.ts';
 import { findPostmaster, retireLockFiles, stopPostmaster } from '../../src/database/postmaster.ts';
 import { openStateDirectory, type StateDirectory } from '../../src/database/state-directory.ts';
+import { descendants } from './process-table.ts';
 import { eventually } from './tmux-server.ts';
 
 /**
@@ -94,6 +95,8 @@ export interface PostgresServer extends AsyncDisposable {
   createDatabase(): Promise<string>;
   /** As its superuser, in database `postgres`. */
   query(statement: string, values?: unknown[]): Promise<unknown[]>;
+  /** To every one of its processes. */
+  signal(signal: NodeJS.Signals): Promise<void>;
   /** Fast shutdown. */
   stop(): Promise<void>;
   start(): Promise<void>;
@@ -160,6 +163,12 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
       return url.href;
     },
     query,
+    async signal(signal) {
+      const postmaster = await findPostmaster(data);
+      if (postmaster === undefined) throw new Error('PostgreSQL does not run');
+      for (const { pid } of [postmaster, ...(await descendants(postmaster.pid))])
+        process.kill(pid, signal);
+    },
     stop,
     start,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
