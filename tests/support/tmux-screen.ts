@@ -54,7 +54,11 @@ export async function untilSame(
       ms,
     );
   } catch (cause) {
-    throw new Error(difference, { cause });
+    const { error, finished, kinds } = reading;
+    const ended = error ?? (finished ? 'it ended' : 'it goes on');
+    throw new Error(`${difference}\nthe stream: ${ended}, after ${kinds.slice(-9).join(' ')}`, {
+      cause,
+    });
   }
 }
 

@@ -198,7 +198,8 @@ export class PaneReader {
   }
 
   async #renew(from: number): Promise<void> {
-    this.#due = await this.#snapshot(from);
+    // What was read on meanwhile is in it too: a screen of before would take that back.
+    this.#due = await this.#snapshot(Math.max(from, this.#offset));
     if (this.#due !== undefined) this.#staleFrom = undefined;
   }
 
