@@ -53,7 +53,10 @@ export async function openDatabase(
     (open) => open.end(),
   );
   // A connection that is lost while nobody uses it is no more than that: the pool makes another.
-  pool.on('error', (err) => options.log?.warn({ err }, 'an idle database connection was lost'));
+  // While it ends that is what it is to be: the embedded server stops before it has heard of all of it.
+  pool.on('error', (err) => {
+    if (!pool.ending) options.log?.warn({ err }, 'an idle database connection was lost');
+  });
   await untilAnswering(pool, destination);
   const notifications = parts.use(
     new NotificationListener(settings, options.log, options.clock ?? systemClock),

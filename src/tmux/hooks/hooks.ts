@@ -146,6 +146,7 @@ async function ownFolder(path: string): Promise<void> {
 }
 
 async function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   const cancel = clock.after(ms, resolve);
   const abort = () => resolve();
