@@ -9,6 +9,7 @@ import {
 import { constants } from 'node:fs';
 import { link, lstat, mkdir, open, unlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { ifThere, isSystemError } from '../system-error.ts';
 import { type ChainRow, canonicalText, lineOf, type SealedRow } from './row.ts';
 
 /**
@@ -110,7 +111,7 @@ export function parseChainKeys(text: string, path = 'audit.key'): ChainKeys {
 async function createOnce(path: string, first: () => string): Promise<void> {
   const directory = dirname(path);
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  if ((await lstat(path).catch(() => undefined)) !== undefined) return;
+  if ((await ifThere(lstat(path))) !== undefined) return;
   const whole = `${path}.${randomUUID()}`;
   await writeFile(whole, first(), { mode: 0o600, flag: 'wx', flush: true });
   // A second process at the same moment: the first name stands, and both read it.
@@ -138,10 +139,6 @@ async function readPrivate(path: string): Promise<string> {
       `${path} must be a file of this service's user that nobody else can read. Look who changed it, then 'chmod 600 ${path}'.`,
     );
   return await file.readFile('utf8');
-}
-
-export function isSystemError(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** Makes a new name in the directory last over a power cut. */

@@ -2,7 +2,8 @@ import { open, readdir, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { jsonText } from '../json-text.ts';
-import { type ChainKeys, isSystemError, sameHash, syncDirectory } from './chain-key.ts';
+import { isSystemError } from '../system-error.ts';
+import { type ChainKeys, sameHash, syncDirectory } from './chain-key.ts';
 
 /**
  * The head of a chain, noted outside of journal and table every 100 rows or 60 s: a chain that is

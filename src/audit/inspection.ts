@@ -2,13 +2,9 @@ import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { ifThere, isSystemError } from '../system-error.ts';
 import { readHeads as readChainHeads } from './audit-table.ts';
-import {
-  type ChainKeys,
-  existingChainKeys,
-  existingInstanceId,
-  isSystemError,
-} from './chain-key.ts';
+import { type ChainKeys, existingChainKeys, existingInstanceId } from './chain-key.ts';
 import { commandsDirectory } from './command-audit.ts';
 import { type ChainHead, headLine, readHeads } from './head.ts';
 import { journalLine, type SealedRow } from './row.ts';
@@ -34,7 +30,7 @@ export interface ChainFiles {
 /** @throws AuditKeyError where no service has run with this state directory */
 export async function chainFiles(stateDir: string): Promise<readonly ChainFiles[]> {
   const commands = commandsDirectory(stateDir);
-  const hasCommands = await lstat(join(commands, 'audit.key')).catch(() => undefined);
+  const hasCommands = await ifThere(lstat(join(commands, 'audit.key')));
   return await Promise.all([
     filesIn(stateDir, 'service'),
     ...(hasCommands ? [filesIn(commands, 'commands')] : []),

@@ -11,7 +11,8 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { isSystemError, syncDirectory } from './chain-key.ts';
+import { ifThere, isSystemError } from '../system-error.ts';
+import { syncDirectory } from './chain-key.ts';
 import { parseJournalLine } from './journal-line.ts';
 import type { SealedRow } from './row.ts';
 
@@ -206,7 +207,7 @@ async function setTornLineAside(file: FileHandle, directory: string): Promise<st
 async function reserve(directory: string, bytes: number): Promise<string[]> {
   const path = join(directory, 'reserve');
   try {
-    if ((await lstat(path).catch(() => undefined))?.size === bytes) return [];
+    if ((await ifThere(lstat(path)))?.size === bytes) return [];
     await writeFile(path, randomBytes(bytes), { mode: 0o600, flush: true });
     return [];
   } catch (error) {

@@ -64,9 +64,9 @@ async function askFor(
   reason: string | null,
 ): Promise<string> {
   const keyFile = join(config.stateDir, 'admin.key');
-  const key = await readFile(keyFile, 'utf8').catch(() => {
+  const key = await readFile(keyFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     throw new CommandError(
-      `${keyFile} can't be read, and the service wants to know who asks. Run this as the user who runs the service, or restart it as root: systemctl restart muxwarden`,
+      `${keyFile} can't be read (${cause.code}), and the service wants to know who asks. Run this as the user who runs the service, or restart it as root: systemctl restart muxwarden`,
     );
   });
   const input = { idempotencyKey: randomUUID(), reason };

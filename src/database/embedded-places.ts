@@ -23,6 +23,8 @@ export function placesIn(stateDir: string): Places {
   };
 }
 
+const whyUnreadable = (cause: Error) => `Its log can't be read: ${cause.message}`;
+
 /** Why it can't be used, with the last lines that it said itself: here, or in its log. */
 export async function failure(
   places: Places,
@@ -33,7 +35,7 @@ export async function failure(
   const log =
     said?.some((line) => line.trim()) === true
       ? said
-      : (await readFile(places.log, 'utf8').catch(() => '')).split('\n');
+      : (await readFile(places.log, 'utf8').catch(whyUnreadable)).split('\n');
   const lines = log.filter((line) => line.trim()).map(escapeText);
   const full = lines.some((line) => /No space left on device|Disk quota exceeded/.test(line));
   const remedy = full

@@ -2,6 +2,7 @@ import { readFile, readlink, realpath, rm, stat, writeFile } from 'node:fs/promi
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { systemClock } from '../concurrency/clock.ts';
+import { ifThere, isSystemError } from '../system-error.ts';
 import { isAlive, lifeOf, type ProcessLife } from './process-life.ts';
 
 /**
@@ -59,12 +60,7 @@ async function end(postmaster: ProcessLife, signal: NodeJS.Signals, ms: number):
 }
 
 async function pidFile(data: string): Promise<readonly string[] | undefined> {
-  try {
-    return (await readFile(join(data, 'postmaster.pid'), 'utf8')).split('\n');
-  } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
-    throw cause;
-  }
+  return (await ifThere(readFile(join(data, 'postmaster.pid'), 'utf8')))?.split('\n');
 }
 
 async function runsIn(pid: number, data: string): Promise<boolean> {
@@ -76,8 +72,9 @@ async function runsIn(pid: number, data: string): Promise<boolean> {
       stat(`/proc/${pid}`),
     ]);
     return cwd === own && name.trim() === 'postgres' && uid === process.geteuid?.();
-  } catch {
+  } catch (cause) {
     // Gone while we looked, or another user's: not ours.
-    return false;
+    if (isSystemError(cause, 'ENOENT', 'ESRCH', 'EACCES', 'EPERM')) return false;
+    throw cause;
   }
 }

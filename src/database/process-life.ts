@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { ifThere, isSystemError } from '../system-error.ts';
 
 /**
  * A process is named by its id and its start time in clock ticks since boot: ids come back. A
@@ -11,7 +12,11 @@ export interface ProcessLife {
 
 /** The life that this id names now; undefined when nothing lives under it. */
 export async function lifeOf(pid: number): Promise<ProcessLife | undefined> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  const stat = await ifThere(readFile(`/proc/${pid}/stat`, 'utf8')).catch((cause) => {
+    // Another user's, where /proc hides those: no life that anything here is about.
+    if (isSystemError(cause, 'EACCES', 'EPERM')) return undefined;
+    throw cause;
+  });
   // The command in parentheses may itself hold parentheses and spaces.
   const fields = stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTicks] = [fields?.[0], fields?.[19]];

@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { systemClock } from '../concurrency/clock.ts';
 import type { Config } from '../config.ts';
 import { jsonText } from '../json-text.ts';
+import { ifThere } from '../system-error.ts';
 import { lifeOf } from './process-life.ts';
 
 /**
@@ -132,14 +133,7 @@ async function makeDirectories(path: string): Promise<void> {
 const codeOf = (cause: unknown) =>
   cause instanceof Error && 'code' in cause ? cause.code : undefined;
 
-const exists = (path: string) =>
-  stat(path).then(
-    () => true,
-    (cause) => {
-      if (codeOf(cause) === 'ENOENT') return false;
-      throw cause;
-    },
-  );
+const exists = async (path: string) => (await ifThere(stat(path))) !== undefined;
 
 /** The locked descriptor, or undefined when another process has the lock. */
 async function tryLock(lock: string): Promise<number | undefined> {
@@ -193,7 +187,7 @@ const lockers: readonly (readonly [string, ...string[]])[] = [
 
 /** Who holds the directory as it says itself; undefined when nobody does or has not said so yet. */
 export async function holderOf(path: string): Promise<Holder | undefined> {
-  const written = await readFile(join(path, 'lock'), 'utf8').catch(() => '');
+  const written = await ifThere(readFile(join(path, 'lock'), 'utf8'));
   const said = jsonText.pipe(holderShape).safeParse(written).data;
   // What a dead holder wrote says nothing about the next one.
   return said !== undefined && (await lifeOf(said.pid)) !== undefined ? said : undefined;

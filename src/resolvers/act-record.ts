@@ -2,10 +2,11 @@ import { AuditUnavailableError, type Json } from '../audit/audit.ts';
 import type { AuditEntry, AuditEvent } from '../audit/record.ts';
 import type { Consent } from '../auth/reauthentication.ts';
 import { escapeText } from '../escape.ts';
-import type { ServerState, Survivor } from '../tmux/acts.ts';
+import type { HeldSession, ServerState, Survivor } from '../tmux/acts.ts';
 import { TmuxServerStuckError } from '../tmux/errors.ts';
 import type { Context } from './context.ts';
 import { RequestError } from './request-error.ts';
+import { sessionsText } from './sessions-text.ts';
 import { freezeError } from './stored-error.ts';
 import {
   isNamed,
@@ -42,6 +43,7 @@ export interface Prepared<Result> extends Disposable {
   /** Null where the act is not about a tmux server. */
   readonly before: ServerState | null;
   readonly targetLabel: string;
+  readonly holds?: readonly HeldSession[] | null;
   /** What the act is about, where the call could not name it since it is to be made. */
   readonly made?: { readonly memberId: string; readonly id: string };
   run(): Promise<Result>;
@@ -68,10 +70,11 @@ export async function actOnRecord<Result, Name extends UserErrorValue['__typenam
   entry: AuditEntry,
   rows: Rows,
 ): Promise<{ readonly end: End; readonly outcome: AuditEvent | undefined }> {
-  const { before, targetLabel, made } = prepared;
+  const { before, targetLabel, made, holds } = prepared;
+  const facts = holds == null ? act.facts : { ...act.facts, sessions: sessionsText(holds) };
   const target = made === undefined ? {} : { memberId: made.memberId, targetId: made.id };
   const named = { ...entry, ...target, before, targetLabel };
-  const begun = await rows.intent({ ...named, phase: 'INTENT', outcome: null, facts: act.facts });
+  const begun = await rows.intent({ ...named, phase: 'INTENT', outcome: null, facts });
   const end = await run(prepared, act);
   const { answer, ...result } = end;
   try {
@@ -120,6 +123,7 @@ export function spending(
       writing -= 1;
       if (!written && writing === 0) {
         spent = undefined;
+        // A grant that can't be given back is spent: whoever gave it gives another.
         await consent.giveBack().catch(() => undefined);
       }
     }

@@ -90,8 +90,8 @@ export async function createApiKey(
         memberId,
       }),
     prepare: async (): Promise<Prepared<ApiKey>> => {
-      const { login } = visible(context, memberId);
-      for (const each of wanted.memberIds ?? []) visible(context, each);
+      const { login } = named(context, memberId);
+      for (const each of wanted.memberIds ?? []) named(context, each);
       return {
         before: null,
         targetLabel: `${login}: ${escapeText(wanted.name)}`,
@@ -159,11 +159,11 @@ export async function revokeApiKey(
 
 const done = { outcome: 'SUCCEEDED', message: null, after: null, survivors: null } as const;
 
-/** @throws NotFoundError */
-function visible({ accounts, viewer }: Context, memberId: string) {
+/** To make a key nothing is read, so READ is not asked for. @throws NotFoundError */
+function named({ accounts, viewer }: Context, memberId: string) {
   const member = accounts.member(memberId);
-  if (member === undefined || !maySeeListing(viewer, memberId))
-    throw new NotFoundError('The member');
+  const isKnown = maySeeListing(viewer, memberId) || mayMakeKey(viewer, memberId);
+  if (member === undefined || !isKnown) throw new NotFoundError('The member');
   return member;
 }
 

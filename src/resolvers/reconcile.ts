@@ -52,8 +52,8 @@ async function look(fleet: Pick<Fleet, 'look'>, { memberId, facts }: AuditEvent)
   }
 }
 
-function evidence({ before }: AuditEvent, now: ServerState | Error): string {
-  const then = `Before the act: ${said(before)}.`;
+function evidence({ before, facts }: AuditEvent, now: ServerState | Error): string {
+  const then = `Before the act: ${said(before)}.${held(facts)}`;
   if (now instanceof Error) return `${then} Now: could not look (${now.message}).`;
   const change =
     now.status === 'UNKNOWN' || before?.generation == null
@@ -64,10 +64,25 @@ function evidence({ before }: AuditEvent, now: ServerState | Error): string {
   return `${then} Now: ${said(now)}.${change}`;
 }
 
+/** What somebody has to look for now, and to bring back where it is gone. */
+function held(facts: AuditEvent['facts']): string {
+  const { sessions } = facts ?? {};
+  if (typeof sessions !== 'string') return '';
+  const list =
+    sessions.length <= mostSaid
+      ? sessions
+      : `${sessions.slice(0, mostSaid)}… (the whole list is in the facts of the intent: muxwarden audit export)`;
+  return ` It held: ${list || 'no session'}.`;
+}
+
+/** Of the 2,000 characters that a message may have. */
+const mostSaid = 1_200;
+
 function said(state: AuditEvent['before']): string {
   if (state === null) return 'not known';
-  const { status, pid, generation } = state;
-  return `${status}, pid ${pid ?? 'unknown'}, generation ${generation ?? 'unknown'}`;
+  const { status, pid, generation, sessionCount } = state;
+  const sessions = sessionCount === null ? 'unknown' : sessionCount;
+  return `${status}, pid ${pid ?? 'unknown'}, generation ${generation ?? 'unknown'}, sessions ${sessions}`;
 }
 
 function lostAnswer({ outcome, message }: AuditEvent): string {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { isAlive, lifeOf } from '../database/process-life.ts';
 import { writeFileDurably } from '../durable-file.ts';
 import { jsonText } from '../json-text.ts';
+import { ifThere } from '../system-error.ts';
 
 /** What a running service leaves in its state directory, for commands: `service.json`. */
 const shape = jsonText.pipe(
@@ -37,7 +38,7 @@ export async function writeServiceRecord(
 
 /** The service that runs on this state directory; undefined when none does. */
 export async function runningService(stateDir: string): Promise<ServiceRecord | undefined> {
-  const text = await readFile(join(stateDir, 'service.json'), 'utf8').catch(() => '');
+  const text = await ifThere(readFile(join(stateDir, 'service.json'), 'utf8'));
   const record = shape.safeParse(text).data;
   return record !== undefined && (await isAlive(record)) ? record : undefined;
 }

@@ -74,7 +74,17 @@ export interface PreparedAct<Result> extends Disposable {
   readonly before: ServerState;
   /** For the audit log: names, escaped and bounded. */
   readonly targetLabel: string;
+  /** Of a server that is to be ended: what it holds before; null where that is not known. */
+  readonly holds?: readonly HeldSession[] | null;
   run(): Promise<Result>;
+}
+
+/** As the server tells them, neither escaped nor bounded. */
+export interface HeldSession {
+  readonly name: string;
+  readonly directory: string;
+  readonly windows: number;
+  readonly panes: number;
 }
 
 export const provisionActions = ['CREATE', 'SUSPEND', 'RESUME', 'DELETE'] as const;

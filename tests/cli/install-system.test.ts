@@ -398,6 +398,7 @@ describe.skipIf(unable)('install-system', () => {
   interface Check {
     readonly name: string;
     readonly ok: boolean;
+    readonly detail: string;
     readonly remedy: string | null;
   }
   async function problems(): Promise<readonly Check[]> {
@@ -419,6 +420,17 @@ describe.skipIf(unable)('install-system', () => {
       await machine.sh(mend ?? said ?? `echo no command in: ${remedy}; false`);
     }
     await machine.sh('muxwarden install-system');
+    expect(await problems()).toEqual([]);
+  }, 120_000);
+
+  it('has doctor say that it could not look, which is not that nothing is there', async () => {
+    await machine.sh('mv /var/lib/muxwarden /var/lib/kept; ln -s muxwarden /var/lib/muxwarden');
+    const found = await problems();
+    await machine.sh('rm /var/lib/muxwarden; mv /var/lib/kept /var/lib/muxwarden');
+    expect(found.find(({ name }) => name === 'state folder /var/lib/muxwarden')).toMatchObject({
+      detail: expect.stringMatching(/^can't be looked at: ELOOP/),
+      remedy: expect.stringContaining('namei -l /var/lib/muxwarden'),
+    });
     expect(await problems()).toEqual([]);
   }, 120_000);
 

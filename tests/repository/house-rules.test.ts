@@ -41,6 +41,13 @@ const rules: readonly Rule[] = [
     planted: "import { existsSync } from 'node:fs';",
   },
   {
+    what: 'no file that could not be looked at is taken for a missing one',
+    where: /^src\/.*\.ts$/,
+    wrong:
+      /\b(?:l?stat|access|readFile|readdir|readlink|realpath)\(.*\)\.catch\(\(\) => (?:undefined|false|''|\[\])/,
+    planted: 'const found = await stat(path).catch(() => undefined);',
+  },
+  {
     what: 'the lock file names no registry',
     where: /^package-lock\.json$/,
     wrong: /"resolved": "https?:/,

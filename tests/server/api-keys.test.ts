@@ -159,6 +159,34 @@ describe('createApiKey', () => {
     expect(await make(reader, root, bare)).toMatchObject({ code: 'EREAUTH' });
   });
 
+  it('asks for no READ: nothing is read to make a key', async () => {
+    const blind = { key: await service.key(root, { scopes: ['ACT', 'ADMIN'] }) };
+    const input = { password: undefined, scopes: ['ACT'] };
+    for (const owner of [root, bob])
+      expect(await make(blind, owner, { ...input, memberIds: [idOf(alice)] })).toMatchObject({
+        apiKey: { member: { login: owner.login }, memberIds: [idOf(alice)] },
+      });
+    expect(await make(blind, { ...bob, id: randomUUID() }, input)).toMatchObject({
+      code: 'ENOTFOUND',
+    });
+    const some = {
+      key: await service.key(root, { scopes: ['ACT', 'ADMIN'], memberIds: [alice.id] }),
+    };
+    for (const owner of [bob, { ...bob, id: randomUUID() }])
+      expect(await make(some, owner, { ...input, memberIds: [idOf(alice)] })).toMatchObject({
+        code: 'ENOTFOUND',
+      });
+    // Of its owner alone, for whom a person gives the password again.
+    const own = { key: await service.key(alice, { scopes: ['ACT'], madeByAdmin: false }) };
+    const by = { scopes: ['ACT'] };
+    expect(await make(own, alice, { ...by, memberIds: [idOf(alice)] })).toMatchObject({
+      apiKey: { member: { login: 'alice' } },
+    });
+    expect(await make(own, alice, { ...by, memberIds: [idOf(bob)] })).toMatchObject({
+      code: 'ENOTFOUND',
+    });
+  });
+
   it('makes nothing that its maker could not do, and none for others but as an ADMIN', async () => {
     const forbidden = /FORBIDDEN/;
     const narrow = { key: await service.key(alice, { scopes: ['READ', 'ACT'] }) };

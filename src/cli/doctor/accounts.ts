@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import type { Config } from '../../config.ts';
+import { isSystemError } from '../../system-error.ts';
 import { bad, type Check, good } from './check.ts';
 
 /** Where the tmux servers of the user who runs this are looked for; a member's own in system mode. */
@@ -38,8 +39,12 @@ async function socketDirectory(pattern: string, uid: number): Promise<Check> {
     }
     return good(name, 'is yours alone');
   } catch (cause) {
-    return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    return isSystemError(cause, 'ENOENT')
       ? good(name, 'not there yet; the first tmux makes it')
-      : bad(name, 'can not be looked at', 'Correct MUXWARDEN_SOCKET_DIRS, or its mode.');
+      : bad(
+          name,
+          `can not be looked at: ${cause instanceof Error ? cause.message : cause}`,
+          'Correct MUXWARDEN_SOCKET_DIRS, or its mode.',
+        );
   }
 }

@@ -2,6 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import type { Config } from '../../config.ts';
+import { ifThere } from '../../system-error.ts';
 import { accountFaults, strongMembers } from '../install/accounts.ts';
 import { changeable, lookAt } from '../install/files.ts';
 import {
@@ -20,7 +21,7 @@ import {
 import { accountNamed, isForAccounts, membersOf, rulesIn } from '../install/privileges.ts';
 import { ownRoot } from '../install/program.ts';
 import { restartPathUnit, restartServiceUnit, service, sudoers } from '../install/texts.ts';
-import { bad, type Check, good } from './check.ts';
+import { bad, type Check, good, looked } from './check.ts';
 
 /** What install-system made, each thing against what this version makes. */
 export async function* installedChecks(config: Config): AsyncIterable<Check> {
@@ -30,7 +31,7 @@ export async function* installedChecks(config: Config): AsyncIterable<Check> {
   yield await groupCheck();
   for (const path of [helper, helperAct]) yield await helperCheck(path);
   yield await ruleCheck();
-  yield await stateCheck();
+  yield await folderOfState();
   yield await plainFile('settings file', settingsFile, 0o644);
   yield await plainFile('unit', unitFile(unit), 0o644, service);
   yield await plainFile('unit', unitFile(restartPath), 0o644, restartPathUnit);
@@ -84,13 +85,18 @@ async function helperCheck(path: string): Promise<Check> {
 }
 
 /** Of root's, with this mode and content, where nobody else can put another. */
-async function plainFile(
+function plainFile(kind: string, path: string, mode: number, content?: string): Promise<Check> {
+  const name = `${kind} ${path}`;
+  return looked(name, path, () => fileCheck(name, kind, path, mode, content));
+}
+
+async function fileCheck(
+  name: string,
   kind: string,
   path: string,
   mode: number,
-  content?: string,
+  content: string | undefined,
 ): Promise<Check> {
-  const name = `${kind} ${path}`;
   const found = await lookAt(path);
   if (found === undefined) return bad(name, 'is not there', `Make it, as root: ${again}`);
   if (!found.isFile())
@@ -143,9 +149,13 @@ async function ruleCheck(): Promise<Check> {
 const defaultsIn = (text: string) =>
   [...text.matchAll(/^Defaults\S+ (.*)$/gm)].flatMap(([, words = '']) => words.split(', '));
 
-async function stateCheck(): Promise<Check> {
+function folderOfState(): Promise<Check> {
   const name = `state folder ${stateHome}`;
-  const found = await stat(stateHome).catch(() => undefined);
+  return looked(name, stateHome, () => stateCheck(name));
+}
+
+async function stateCheck(name: string): Promise<Check> {
+  const found = await ifThere(stat(stateHome));
   if (found === undefined) return bad(name, 'is not there', `Make it, as root: ${again}`);
   const owner = (await accountNamed(account))?.uid;
   if (found.uid !== owner)

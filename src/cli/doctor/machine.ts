@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { type Config, unknownSettings } from '../../config.ts';
 import { trustedProxies } from '../../server/origin.ts';
+import { ifThere } from '../../system-error.ts';
 import { parseVersionLine } from '../../tmux/tmux-version.ts';
 import { versionLimits } from '../../tmux/version-limits.ts';
 import { bad, type Check, good } from './check.ts';
@@ -76,7 +77,7 @@ async function program(
 
 /** By the system's own package manager, as /etc/os-release names the system. */
 export async function installCommand(packageName: string): Promise<string> {
-  const release = await readFile('/etc/os-release', 'utf8').catch(() => '');
+  const release = (await ifThere(readFile('/etc/os-release', 'utf8'))) ?? '';
   const ids = [...release.matchAll(/^ID(?:_LIKE)?="?([^"\n]*)"?$/gm)].flatMap(([, names = '']) =>
     names.split(' '),
   );

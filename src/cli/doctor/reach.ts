@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { execa } from 'execa';
 import type { Config } from '../../config.ts';
 import { Members } from '../../members/members.ts';
+import { isSystemError } from '../../system-error.ts';
 import { withDatabase } from '../with-database.ts';
 import { bad, type Check, good } from './check.ts';
 
@@ -27,9 +28,13 @@ async function helper(file: string, byRoot: boolean): Promise<Check> {
     await access(file, constants.X_OK);
     if (!(await stat(file)).isFile()) return bad(name, 'is no file', installing);
   } catch (cause) {
-    return cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    return isSystemError(cause, 'ENOENT')
       ? bad(name, 'is not there', `Set MUXWARDEN_HELPER, or install it: ${installing}`)
-      : bad(name, 'can not be executed', `chmod 755 ${file}`);
+      : bad(
+          name,
+          `can not be executed: ${cause instanceof Error ? cause.message : cause}`,
+          `chmod 755 ${file}, and see that your user may enter all above it: namei -l ${file}`,
+        );
   }
   if (!byRoot) return good(name, 'is there');
   // Whoever can change the file, or put another in its place, acts as every member.

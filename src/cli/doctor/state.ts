@@ -4,16 +4,19 @@ import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { postgresPrograms } from '../../database/postgres-programs.ts';
 import { runningService } from '../../server/service-record.ts';
+import { ifThere, isSystemError } from '../../system-error.ts';
 import { withUnmigrated } from '../with-database.ts';
-import { bad, type Check, good } from './check.ts';
+import { bad, type Check, good, looked } from './check.ts';
 
 /** The state directory, the database, and whether a service runs. */
 export async function* stateChecks(config: Config): AsyncIterable<Check> {
-  const service = await runningService(config.stateDir);
-  yield good(
-    'service',
-    service ? `runs as process ${service.pid} at ${service.url}` : 'not running',
-  );
+  yield await looked('service', config.stateDir, async () => {
+    const service = await runningService(config.stateDir);
+    return good(
+      'service',
+      service ? `runs as process ${service.pid} at ${service.url}` : 'not running',
+    );
+  });
   const directory = await privacy('state directory', config.stateDir, 0o077);
   yield directory ?? good('state directory', `${config.stateDir} will be made`);
   yield (await privacy('admin.key', join(config.stateDir, 'admin.key'), 0o077)) ??
@@ -38,7 +41,7 @@ async function privacy(name: string, path: string, others: number): Promise<Chec
       ? good(name, `${path}, mode ${bits}`)
       : bad(name, `${path} is open to others, mode ${bits}`, `Close it: chmod go= ${path}`);
   } catch (cause) {
-    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined;
+    if (isSystemError(cause, 'ENOENT')) return undefined;
     return bad(
       name,
       `${path} can't be looked at: ${cause instanceof Error ? cause.message : cause}`,
@@ -65,11 +68,8 @@ async function database(config: Config): Promise<Check> {
   }
 }
 
-const hasCluster = (config: Config) =>
-  lstat(join(config.stateDir, 'postgres/data')).then(
-    () => true,
-    () => false,
-  );
+const hasCluster = async (config: Config) =>
+  (await ifThere(lstat(join(config.stateDir, 'postgres/data')))) !== undefined;
 
 /** Whether the embedded PostgreSQL would run, without making anything that stays. */
 async function trial(): Promise<Check> {

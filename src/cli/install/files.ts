@@ -11,17 +11,14 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { ifThere } from '../../system-error.ts';
 import { inTheWay, type Made, type Step } from './step.ts';
 
 export const sha256 = (content: string | Buffer) =>
   createHash('sha256').update(content).digest('hex');
 
 /** Undefined: nothing is there. */
-export const lookAt = (path: string) =>
-  lstat(path).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return undefined;
-    throw cause;
-  });
+export const lookAt = (path: string) => ifThere(lstat(path));
 
 /** A folder of root's; whatever is in it is not looked at. */
 export function directoryStep(path: string): Step {

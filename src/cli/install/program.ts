@@ -15,6 +15,7 @@ import {
 import { dirname, join, relative } from 'node:path';
 import { z } from 'zod';
 import { jsonText } from '../../json-text.ts';
+import { ifThere } from '../../system-error.ts';
 import { CommandError } from '../command.ts';
 import { lookAt, sha256 } from './files.ts';
 import { program } from './places.ts';
@@ -41,7 +42,7 @@ export async function programStep(): Promise<Step> {
       if (found === undefined) return 'made';
       if (!found.isDirectory()) throw inTheWay(program, 'it is no folder');
       if (from === program) return null;
-      const made = await readFile(mark, 'utf8').catch(() => undefined);
+      const made = await ifThere(readFile(mark, 'utf8'));
       if (made === undefined && before === undefined)
         throw inTheWay(program, 'muxwarden did not make it');
       return made === (await digest(from)) ? null : 'updated';

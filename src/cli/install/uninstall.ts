@@ -1,4 +1,5 @@
 import { readdir, readFile, rm, rmdir } from 'node:fs/promises';
+import { ifThere } from '../../system-error.ts';
 import { CommandError, type Io } from '../command.ts';
 import { lookAt, sha256 } from './files.ts';
 import { readManifest, writeManifest } from './manifest.ts';
@@ -58,7 +59,7 @@ async function processesOf(uid: number): Promise<readonly string[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
   const found = await Promise.all(
     pids.map(async (pid) => {
-      const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+      const status = (await ifThere(readFile(`/proc/${pid}/status`, 'utf8'))) ?? '';
       const dead = /^State:\s+[ZX]/m.test(status);
       return !dead && new RegExp(`^Uid:.*\\b${uid}\\b`, 'm').test(status) ? pid : undefined;
     }),

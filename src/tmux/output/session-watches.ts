@@ -147,6 +147,7 @@ export class SessionWatches {
       logBytes: config.outputLogBytes,
       doorbell: () => this.#tmux.doorbell(),
       answersOthers: async () => {
+        // Whatever it fails with, it is no answer.
         const answer = await helper.ask(`display ${words}`).catch(() => undefined);
         return answer?.failure === null;
       },
@@ -219,6 +220,7 @@ export class SessionWatches {
     for (const [key, other] of this.#entries) if (other === entry) this.#entries.delete(key);
     const closing = entry.opening
       .then((watch) => watch[Symbol.asyncDispose]())
+      // Whoever waits for the opening hears why it failed; here is nothing left to close.
       .catch(() => {})
       .finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);

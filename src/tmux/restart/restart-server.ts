@@ -10,6 +10,7 @@ import { HelperError } from '../member-helper.ts';
 import { type InstalledTmux, type MemberTmux, serverKey } from '../member-tmux.ts';
 import type { ServerView } from '../model.ts';
 import { type Ended, endServer } from './end-server.ts';
+import { heldSessions } from './held-sessions.ts';
 import { lookAgain } from './look-again.ts';
 import { askDescription, checkCommands, type Restoration, restorationOf } from './restoration.ts';
 import { isOutOfDescriptors, serverLabel, stateOf } from './server-state.ts';
@@ -46,6 +47,7 @@ export async function prepareRestartServer(
     return {
       before: stateOf(server),
       targetLabel: serverLabel(server),
+      holds: restoration?.holds ?? heldSessions(server, undefined),
       run: () => restart(tmux, server, request, installed, restoration),
     };
   });

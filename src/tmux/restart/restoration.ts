@@ -1,8 +1,9 @@
-import type { NotRestored, RestartServerRequest } from '../acts.ts';
+import type { HeldSession, NotRestored, RestartServerRequest } from '../acts.ts';
 import { NotFoundError, StaleGenerationError } from '../errors.ts';
 import { HelperError, serverWords } from '../member-helper.ts';
 import type { InstalledTmux, MemberTmux } from '../member-tmux.ts';
 import type { Reason, ServerView } from '../model.ts';
+import { heldSessions } from './held-sessions.ts';
 import { listedDescription } from './listed-description.ts';
 import type { RestorePlan } from './plan-writer.ts';
 import { emptyPlan, restorePlan } from './restore-plan.ts';
@@ -15,6 +16,7 @@ export interface Restoration {
   readonly notRestored: readonly NotRestored[];
   /** What lives in the panes now, to see later what of it lives on. */
   readonly processes: readonly ProcessId[];
+  readonly holds: readonly HeldSession[] | null;
 }
 
 export type Described =
@@ -81,13 +83,14 @@ export function restorationOf(
     if (!panes.has(pane)) notRestored.push({ what: 'command', detail: `%${pane} is not restored` });
   }
   const processes = description?.processes.filter(({ ticks }) => ticks !== '') ?? [];
-  if (description === undefined) return { plan: emptyPlan(), notRestored, processes };
+  const holds = heldSessions(server, description);
+  if (description === undefined) return { plan: emptyPlan(), notRestored, processes, holds };
   const plan = restorePlan(description, {
     commands,
     fromVersion: server.version ?? installed.version,
     toVersion: installed.version,
   });
-  return { plan, notRestored, processes };
+  return { plan, notRestored, processes, holds };
 }
 
 /**
