@@ -29,6 +29,8 @@ export interface FeedItem {
 }
 
 const batch = 100;
+/** Answers that are kept for whoever asks the same, until the heads are looked at again. */
+const mostKept = 64;
 /** Numbers that one query looks through, of which the follower may see none. */
 const stride = 5_000;
 
@@ -40,6 +42,8 @@ export class Feed {
   /** Rings when the heads moved. */
   readonly #moved = new Bell();
   #heads: FeedPosition = new Map();
+  /** What followers who keep up ask alike: asked once, and the same rows for all who may see the same. */
+  readonly #kept = new Map<string, Promise<readonly SealedRow[]>>();
   #followers = 0;
   #watching: Promise<void> | undefined;
   #stopped = false;
@@ -116,16 +120,31 @@ export class Feed {
 
   /** Undefined while the database is away; it is asked again after a while. */
   async #rows(
-    range: { readonly chain: string; readonly after: number; readonly to: number },
+    range: Parameters<FeedTable['rows']>[0],
     visibility: AuditVisibility | null,
     signal: AbortSignal,
   ): Promise<readonly SealedRow[] | undefined> {
     try {
-      return await this.#table.rows(range, batch, visibility);
+      return await this.#ask(range, visibility);
     } catch {
       await sleep(this.#pollMs, this.#clock, signal).catch(() => {});
       return undefined;
     }
+  }
+
+  #ask(
+    range: Parameters<FeedTable['rows']>[0],
+    visibility: AuditVisibility | null,
+  ): Promise<readonly SealedRow[]> {
+    const key = JSON.stringify([range, visibility]);
+    const known = this.#kept.get(key);
+    if (known !== undefined) return known;
+    const rows = this.#table.rows(range, batch, visibility);
+    if (this.#kept.size < mostKept) {
+      this.#kept.set(key, rows);
+      rows.catch(() => this.#kept.delete(key));
+    }
+    return rows;
   }
 
   /** Looks at the heads for all followers, as long as there is one. */
@@ -137,6 +156,7 @@ export class Feed {
       const rung = this.#bell.wait(over.signal);
       try {
         this.#heads = await this.#table.heads();
+        this.#kept.clear();
         this.#moved.ring();
       } catch {
         // The database is away: nothing is known to be new, and the next look is due anyway.
@@ -144,6 +164,7 @@ export class Feed {
       await rung;
       cancel();
     }
+    this.#kept.clear();
     this.#watching = undefined;
   }
 }

@@ -1,4 +1,5 @@
 import { type AuditFilter, AuditUnreadableError, type AuditVisibility } from '../audit/audit.ts';
+import type { AuditEvent } from '../audit/record.ts';
 import type { Viewer } from '../auth/viewer.ts';
 import { type AuditEventNode, auditEventNode } from './audit-event.ts';
 import type { Context } from './context.ts';
@@ -57,9 +58,19 @@ export async function auditEventAdded(
     .follow(after, visibleTo, over, accounts.changed)
     .catch((error: unknown) => unreadable(error));
   return (async function* () {
-    for await (const { cursor, event } of items)
-      yield { cursor, auditEvent: auditEventNode(event) };
+    for await (const { cursor, event } of items) yield added(cursor, event);
   })();
+}
+
+const values = new WeakMap<AuditEvent, AuditEventAddedValue>();
+
+/** The same object for all who are sent that row at that place, so that it is executed once for them. */
+function added(cursor: string, event: AuditEvent): AuditEventAddedValue {
+  const before = values.get(event);
+  if (before?.cursor === cursor) return before;
+  const value = { cursor, auditEvent: auditEventNode(event) };
+  values.set(event, value);
+  return value;
 }
 
 /** All that is behind a read of the record is its cursor, the database and the caller's patience. */

@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { encodeId } from '../../src/resolvers/id.ts';
 import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
+import { executions, type Subscribed, subscribeOver, transports } from '../support/subscribed.ts';
 import { bootId, listing, pathHex, server, session } from '../support/synthetic-fleet.ts';
-import { type Answer, type Service, startService } from '../support/synthetic-service.ts';
+import { type Service, startService } from '../support/synthetic-service.ts';
 import { eventually } from '../support/tmux-server.ts';
 import { bearer, socketClient } from '../support/transports.ts';
 
@@ -48,61 +49,12 @@ const watch = `subscription($pane: ID!, $after: String, $controls: ControlSequen
 const follow = (fields: string) =>
   `subscription { listingChanged { __typename ... on ListingSnapshot { member { login ${fields} } } } }`;
 
-type Events = { readonly got: Answer<Record<string, unknown>>[]; leave(): void };
-
-/** Subscribes, and keeps what comes. */
-const subscribers: Record<
-  'WebSocket' | 'SSE',
-  (as: string, query: string, variables?: Record<string, unknown>) => Events
-> = {
-  WebSocket(as, query, variables = {}) {
-    const client = socketClient(service, bearer(as));
-    const got: Events['got'] = [];
-    client.subscribe<Record<string, unknown>>(
-      { query, variables },
-      {
-        next: (result) => void got.push(result as Events['got'][number]),
-        error: (errors) => void got.push({ errors } as Events['got'][number]),
-        complete: () => {},
-      },
-    );
-    return { got, leave: () => void client.dispose() };
-  },
-  SSE(as, query, variables = {}) {
-    const leave = new AbortController();
-    const got: Events['got'] = [];
-    const read = async () => {
-      const headers = { accept: 'text/event-stream' };
-      const { signal } = leave;
-      const response = await service.post({ query, variables }, { as, headers, signal });
-      let text = '';
-      for await (const part of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-        text += part;
-        const events = text.split('\n\n');
-        text = events.pop() ?? '';
-        for (const event of events) {
-          const data = /^data: (.+)$/m.exec(event)?.[1];
-          if (data !== undefined) got.push(JSON.parse(data));
-        }
-      }
-    };
-    read().catch((error: unknown) => {
-      if (!leave.signal.aborted) throw error;
-    });
-    return { got, leave: () => leave.abort() };
-  },
-};
-
-async function executions(url = service.url): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  return Number(/^muxwarden_subscription_executions (\d+)$/m.exec(text)?.[1]);
-}
-
-const number = async (events: readonly Events[], count: number) =>
+const number = async (events: readonly Subscribed[], count: number) =>
   await eventually(() => events.every(({ got }) => got.length >= count), `${count} events each`);
 
-describe.each(['WebSocket', 'SSE'] as const)('over %s', (transport) => {
-  const subscribe = subscribers[transport];
+describe.each(transports)('over %s', (transport) => {
+  const subscribe = (as: string, query: string, variables?: object) =>
+    subscribeOver(transport, service, as, query, variables);
 
   it('the bytes of a pane are executed once for all who watch it, whoever they are and wherever they came back', async () => {
     service.accounts.let('ann-streams', {
@@ -115,7 +67,7 @@ describe.each(['WebSocket', 'SSE'] as const)('over %s', (transport) => {
       subscribe(as, watch, { pane: paneId(), after: at > 1 ? `at-${at}` : null }),
     );
     await number(all, 2);
-    expect(await executions()).toBe(2);
+    expect(await executions(service.url)).toBe(2);
     for (const { got } of all)
       expect(got).toEqual([
         { data: { paneOutput: { __typename: 'PaneSnapshot', text: 'screen' } } },
@@ -140,7 +92,7 @@ describe.each(['WebSocket', 'SSE'] as const)('over %s', (transport) => {
       subscribe('ann', watch.replaceAll('data', 'bytes: data'), { pane: paneId() }),
     ];
     await number(all, 1);
-    expect(await executions()).toBe(3);
+    expect(await executions(service.url)).toBe(3);
     expect(all.map(({ got }) => Object.keys(got[0]?.data?.paneOutput as object))).toEqual([
       ['__typename', 'text', 'data'],
       ['__typename', 'text', 'data'],
@@ -153,10 +105,10 @@ describe.each(['WebSocket', 'SSE'] as const)('over %s', (transport) => {
   it('a change of a listing is executed once for all who may see the same', async () => {
     const all = ['ann', 'bob', 'ann'].map((as) => subscribe(as, follow('listing { version }')));
     await number(all, 2);
-    const before = await executions();
+    const before = await executions(service.url);
     service.fleet.set(listing(ann, [], { version: 'v2' }));
     await number(all, 3);
-    expect(await executions()).toBe(before + 1);
+    expect(await executions(service.url)).toBe(before + 1);
     for (const { got } of all) expect(JSON.stringify(got[2])).toContain('"v2"');
     for (const { leave } of all) leave();
   });

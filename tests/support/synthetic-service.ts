@@ -144,14 +144,16 @@ export interface Answer<Data> {
 export function startService(
   over: Partial<Config> = {},
   fleet = new SyntheticFleet(),
+  audit: Partial<Audit> = {},
 ): Promise<Service> {
-  return startServiceOn(fleet, over);
+  return startServiceOn(fleet, over, audit);
 }
 
 /** The same in front of any fleet. */
 export async function startServiceOn<On extends Fleet>(
   fleet: On,
   over: Partial<Config> = {},
+  audit: Partial<Audit> = {},
 ): Promise<Service<On>> {
   const accounts = new SyntheticAccounts();
   const log: string[] = [];
@@ -161,7 +163,7 @@ export async function startServiceOn<On extends Fleet>(
     config,
     fleet,
     accounts,
-    audit: noAudit,
+    audit: { ...noAudit, ...audit },
     reauthentication: satisfied,
     changes: noChanges,
     signing: { ...noSigning, redeemLink: accounts.redeemLink },
