@@ -6,6 +6,8 @@ export interface Figure {
   readonly name: string;
   /** At least this by `--check`, when bench/floors.json names it. */
   readonly ratio: number;
+  /** What is wanted of it, where that was said. */
+  readonly wanted?: number;
   readonly detail: string;
 }
 

@@ -12,13 +12,13 @@ import { membersPage } from './members-page.ts';
 import { paneOutput } from './pane-output.ts';
 import { refresh } from './refresh.ts';
 import { start } from './start.ts';
-import { streams } from './streams.ts';
+import { streams } from './streams/streams.ts';
 
 /** `npm run bench -- [NAME…] [--rounds N] [--check]` */
 const benchmarks: readonly Benchmark[] = [
   membersPage,
   paneOutput,
-  streams,
+  ...streams,
   start,
   audit,
   limits,
@@ -48,12 +48,15 @@ console.log(
 let below = 0;
 for (const benchmark of benchmarks) {
   if (positionals.length > 0 && !positionals.includes(benchmark.name)) continue;
-  for (const { name, ratio, detail } of await benchmark.run(Number(values.rounds))) {
+  for (const { name, ratio, wanted, detail } of await benchmark.run(Number(values.rounds))) {
     const floor = floors[name];
     const low = floor !== undefined && !(ratio >= floor);
     if (low) below += 1;
-    const bound = floor === undefined ? '' : ` (floor ${floor}${low ? ', BELOW' : ''})`;
-    console.log(`${ratio.toFixed(3).padStart(8)}  ${name}${bound}: ${detail}`);
+    const bound = [
+      ...(floor === undefined ? [] : [`floor ${floor}${low ? ', BELOW' : ''}`]),
+      ...(wanted === undefined ? [] : [`wanted ${wanted.toFixed(2)}`]),
+    ].join(', ');
+    console.log(`${ratio.toFixed(3).padStart(8)}  ${name}${bound && ` (${bound})`}: ${detail}`);
   }
 }
 if (values.check && below > 0) {

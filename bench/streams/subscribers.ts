@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { Counting } from './counting.ts';
 
 /**
  * A process of its own with many subscribers, which count what comes and look at nothing else, so
@@ -20,16 +21,20 @@ export interface Subscribing {
 export interface Counted {
   readonly events: number;
   readonly bytes: number;
-  /** From the time that stands in an event to its arrival, milliseconds. */
-  readonly delays: readonly number[];
+  readonly lines: number;
+  /** Lines that are missing between two that came. */
+  readonly lost: number;
+  /** The reasons of gaps. */
+  readonly gaps: readonly string[];
+  /** From the time that stands in an event to its arrival, milliseconds: the median, and the p99. */
+  readonly p50: number;
+  readonly p99: number;
   /** Subscribers that got nothing since. */
   readonly silent: number;
 }
 
 class Subscriber {
-  events = 0;
-  bytes = 0;
-  delays: number[] = [];
+  readonly counting = new Counting();
   closed = false;
   readonly socket: Socket;
   #rest: Buffer = Buffer.alloc(0);
@@ -79,7 +84,8 @@ class Subscriber {
               : bytes.readUInt32BE(at + 6);
         if (bytes.length < at + head + length) break;
         if (bytes[at] === 0x89) this.socket.write(Buffer.from([0x8a, 0x80, 0, 0, 0, 0]));
-        if (bytes[at] === 0x81) this.#came(bytes.subarray(at + head, at + head + length));
+        if (bytes[at] === 0x81)
+          this.counting.take(bytes.subarray(at + head, at + head + length), late);
         at += head + length;
       }
       return at;
@@ -91,7 +97,7 @@ class Subscriber {
       let at = 0;
       for (let end = bytes.indexOf('\n\n'); end >= 0; end = bytes.indexOf('\n\n', at)) {
         const event = bytes.subarray(at, end);
-        if (event.includes('event: next')) this.#came(event);
+        if (event.includes('event: next')) this.counting.take(event, late);
         at = end + 2;
       }
       return at;
@@ -107,19 +113,14 @@ class Subscriber {
     this.socket.on('data', hear);
     hear(Buffer.alloc(0));
   }
-
-  #came(event: Buffer): void {
-    this.events += 1;
-    this.bytes += event.length;
-    const at = event.indexOf('T1');
-    if (at < 0) return;
-    const microseconds = Number(event.toString('latin1', at + 1, at + 17));
-    if (microseconds > 1e15)
-      this.delays.push(performance.timeOrigin + performance.now() - microseconds / 1000);
-  }
 }
 
 const subscribers: Subscriber[] = [];
+const delays = new Float64Array(1 << 21);
+let delayed = 0;
+function late(ms: number): void {
+  delays[delayed++ % delays.length] = ms;
+}
 
 async function begin({ port, transport, key, query, variables, stalled = 0 }: Subscribing) {
   const host = `Host: 127.0.0.1:${port}\r\nAuthorization: Bearer ${key}\r\n`;
@@ -153,7 +154,7 @@ async function begin({ port, transport, key, query, variables, stalled = 0 }: Su
   };
   await Promise.all(Array.from({ length: 20 }, next));
   if (transport !== 'raw') {
-    while (!subscribers.every(({ events }) => events > 0)) {
+    while (!subscribers.every(({ counting }) => counting.events > 0)) {
       if (subscribers.some(({ closed }) => closed)) throw new Error('a subscriber was cut off');
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
@@ -162,15 +163,20 @@ async function begin({ port, transport, key, query, variables, stalled = 0 }: Su
 }
 
 function count(): Counted {
-  const counted = { events: 0, bytes: 0, delays: [] as number[], silent: 0 };
-  for (const each of subscribers) {
-    counted.events += each.events;
-    counted.bytes += each.bytes;
-    counted.delays.push(...each.delays);
-    if (each.events === 0) counted.silent += 1;
-    [each.events, each.bytes, each.delays] = [0, 0, []];
+  const counted = { events: 0, bytes: 0, lines: 0, lost: 0, silent: 0 };
+  for (const { counting } of subscribers) {
+    counted.events += counting.events;
+    counted.bytes += counting.bytes;
+    counted.lines += counting.lines;
+    counted.lost += counting.lost;
+    if (counting.events === 0) counted.silent += 1;
+    counting.events = counting.bytes = counting.lines = 0;
   }
-  return counted;
+  const sorted = delays.subarray(0, Math.min(delayed, delays.length)).sort();
+  delayed = 0;
+  const at = (part: number) => sorted[Math.floor(sorted.length * part)] ?? Number.NaN;
+  const gaps = [...new Set(subscribers.flatMap(({ counting }) => [...counting.gaps]))];
+  return { ...counted, gaps, p50: at(0.5), p99: at(0.99) };
 }
 
 process.on('message', async (message: Subscribing | 'count') => {
