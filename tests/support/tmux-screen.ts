@@ -17,7 +17,7 @@ export async function tmuxScreen(tmux: TmuxServer, target: string) {
   // Up to 3.5a it stays where it was when a full-screen program's window gets narrower.
   const cursor = `${Math.min(column, width)},${row}`;
   const text = Array.from({ length: height }, (_, row) =>
-    letters(expandTabs(rows[row] ?? '')).trimEnd(),
+    letters(expandTabs(rows[row] ?? '', width)).trimEnd(),
   );
   return { cursor, size, alternate: alternate === '1', text };
 }
@@ -74,11 +74,15 @@ function columnsOf(text: string): number {
   return [...text].reduce((sum, character) => sum + wcwidth(character.codePointAt(0) ?? 0), 0);
 }
 
-/** tmux 3.6 and later give a tab back as a tab. */
-function expandTabs(row: string): string {
+/** tmux 3.6 and later give a tab back as a tab. It leads to the last column at most. */
+function expandTabs(row: string, width: number): string {
   let text = '';
   for (const character of row) {
-    text += character === '\t' ? ' '.repeat(8 - (columnsOf(text) % 8)) : character;
+    if (character !== '\t') text += character;
+    else {
+      const column = columnsOf(text);
+      text += ' '.repeat(Math.max(0, Math.min(8 - (column % 8), width - 1 - column)));
+    }
   }
   return text;
 }

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'vitest';
+import { ListingUnknownError } from '../../../src/tmux/errors.ts';
 import type { PaneRef } from '../../../src/tmux/model.ts';
 import { Screen } from '../../support/terminal.ts';
 import { rounds } from '../../support/tier.ts';
@@ -177,8 +178,17 @@ class Viewer {
     this.#reading.stop();
   }
 
-  untilSame(tmux: TmuxServer): Promise<void> {
-    return untilSame(this.#screen, this.#reading, tmux, 'main:');
+  /** On a machine too busy for the helper the listing is not known for a while; then it is asked again. */
+  async untilSame(tmux: TmuxServer): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await untilSame(this.#screen, this.#reading, tmux, 'main:');
+      } catch (error) {
+        const refused = this.#reading.error instanceof ListingUnknownError;
+        if (!refused || attempt === 10) throw error;
+        this.reconnect();
+      }
+    }
   }
 }
 
