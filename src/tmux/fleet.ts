@@ -57,7 +57,7 @@ export interface Fleet extends AsyncDisposable {
    * `memberIds` is looked at again whenever members come or go. Keeps the listings warm.
    */
   follow(memberIds: () => readonly string[], signal: AbortSignal): AsyncIterable<ListingChange>;
-  /** @throws StaleGenerationError, NotFoundError, ListingUnknownError, RangeError on a bad `after` (all on the first step). */
+  /** @throws NotFoundError, or on the first step that, StaleGenerationError, ListingUnknownError, RangeError on a bad `after`. */
   output(
     pane: PaneRef,
     after: string | undefined,

@@ -168,20 +168,20 @@ export class LocalFleet implements Fleet {
     return this.#followers.follow(memberIds, AbortSignal.any([signal, this.#closed.signal]));
   }
 
-  async *output(
+  output(
     pane: PaneRef,
     after: string | undefined,
     signal: AbortSignal,
-  ): AsyncGenerator<PaneOutputEvent, void, undefined> {
-    yield* this.#adapter(pane.memberId).streams.output(pane, after, signal);
+  ): AsyncIterable<PaneOutputEvent, void, undefined> {
+    return this.#adapter(pane.memberId).streams.output(pane, after, signal);
   }
 
-  async *screens(
+  screens(
     pane: PaneRef,
     everyMs: number,
     signal: AbortSignal,
-  ): AsyncGenerator<PaneScreenEvent, void> {
-    yield* this.#adapter(pane.memberId).streams.screens(pane, everyMs, signal);
+  ): AsyncIterable<PaneScreenEvent, void, undefined> {
+    return this.#adapter(pane.memberId).streams.screens(pane, everyMs, signal);
   }
 
   async capture(pane: PaneRef, lines: number, signal?: AbortSignal): Promise<PaneCapture> {

@@ -69,6 +69,7 @@ export class PaneLog {
   #gathering: (() => void) | undefined;
   #chunk: Chunk | undefined;
   #chunkFrom = -1;
+  #chunkTo = -1;
   #end: PaneEnd | undefined;
   #last: Snapshot | undefined;
   #detached = false;
@@ -224,15 +225,15 @@ export class PaneLog {
   /** The bytes from `from` to `to` as an event; the same object for all who ask for the same ones. */
   chunk(from: number, to: number): Chunk {
     const until = Math.min(to, from + chunkBytes);
-    const cursor = this.bytes.cursor(until);
-    if (this.#chunk !== undefined && this.#chunkFrom === from && this.#chunk.cursor === cursor) {
+    if (this.#chunk !== undefined && this.#chunkFrom === from && this.#chunkTo === until)
       return this.#chunk;
-    }
+    const cursor = this.bytes.cursor(until);
     const data = this.bytes.read(from, until);
     const carry = this.bytes.carryBefore(from);
     const state = this.#stateAt(from);
     this.#chunk = { kind: 'chunk', cursor, at: new Date(this.#clock.now()), data, carry, state };
     this.#chunkFrom = from;
+    this.#chunkTo = until;
     return this.#chunk;
   }
 
