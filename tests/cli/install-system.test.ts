@@ -1,7 +1,12 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { service, sudoers } from '../../src/cli/install/texts.ts';
+import {
+  provisionCapabilities,
+  provisionSudoers,
+  service,
+  sudoers,
+} from '../../src/cli/install/texts.ts';
 import { type OwnMachine, repository, startOwnMachine } from '../lab/own-machine.ts';
 import { type Client, connect } from '../support/graphql-over-http.ts';
 import { lacks } from '../support/needs.ts';
@@ -29,7 +34,7 @@ describe.skipIf(unable)('install-system', () => {
     machine
       .sh(`cd /; getent passwd; getent group; getent shadow
       find opt/muxwarden etc/muxwarden etc/sudoers.d etc/sudoers etc/systemd/system usr/local/sbin \\
-        var/lib/muxwarden -printf '%p %u %g %m %s %T@\\n' 2>/dev/null | grep -v '^etc/systemd/system ' | sort
+        var/lib/muxwarden var/lib/muxwarden-hooks -printf '%p %u %g %m %s %T@\\n' 2>/dev/null | grep -v '^etc/systemd/system ' | sort
       exit 0`)
       .then((text) =>
         text.replaceAll(/^(\S+ \S+ \S+ \d+) \d+ [\d.]+$/gm, (line, start) =>
@@ -37,6 +42,11 @@ describe.skipIf(unable)('install-system', () => {
           /^(opt|etc\/sudoers\.d|usr\/local\/sbin) /.test(line) ? start : line,
         ),
       );
+
+  async function documented(name: string, language: string): Promise<string | undefined> {
+    const page = await readFile(join(repository, `docs/${name}.md`), 'utf8');
+    return new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1];
+  }
 
   const refusals = [
     [
@@ -144,16 +154,15 @@ describe.skipIf(unable)('install-system', () => {
     const { exitCode, stdout, stderr } = await install();
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     expect(stdout).toMatch(/^made +account muxwarden$/m);
-    const page = await readFile(join(repository, 'docs/deployment.md'), 'utf8');
-    const block = (language: string) =>
-      new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'm').exec(page)?.[1];
-    expect(block('sudoers')).toBe(sudoers);
-    expect(block('ini')).toBe(service);
+    expect(await documented('deployment', 'sudoers')).toBe(sudoers);
+    expect(await documented('deployment', 'ini')).toBe(service);
+    expect(await documented('provisioning', 'sudoers')).toBe(provisionSudoers);
+    expect(await documented('provisioning', 'ini')).toBe(provisionCapabilities);
     expect(await machine.sh('cat /etc/sudoers.d/muxwarden')).toBe(sudoers.trimEnd());
     expect(await machine.sh('cat /etc/systemd/system/muxwarden.service')).toBe(service.trimEnd());
     expect(
       await machine.sh(
-        'stat -c "%n %U:%G %a" /etc/sudoers.d/muxwarden /opt/muxwarden/libexec/* /var/lib/muxwarden /opt/muxwarden/program',
+        'stat -c "%n %U:%G %a" /etc/sudoers.d/muxwarden /opt/muxwarden/libexec/* /var/lib/muxwarden /var/lib/muxwarden-hooks /opt/muxwarden/program',
       ),
     ).toBe(
       [
@@ -161,6 +170,7 @@ describe.skipIf(unable)('install-system', () => {
         '/opt/muxwarden/libexec/muxwarden-member root:root 755',
         '/opt/muxwarden/libexec/muxwarden-member-act root:root 755',
         '/var/lib/muxwarden muxwarden:muxwarden 700',
+        '/var/lib/muxwarden-hooks root:root 711',
         '/opt/muxwarden/program root:root 755',
       ].join('\n'),
     );
@@ -302,6 +312,37 @@ describe.skipIf(unable)('install-system', () => {
     expect(await machine.sh('systemctl show muxwarden.service -p NRestarts --value')).toBe('1');
   }, 120_000);
 
+  const hookFolders = async () =>
+    (
+      await machine.sh('cd /var/lib/muxwarden-hooks && stat -c "%n %U:%G %a" * 2>/dev/null || true')
+    ).split('\n');
+
+  it('gives each member a folder for hooks, also who comes into the group later', async () => {
+    expect(await hookFolders()).toEqual(['mw-alice muxwarden:mw-alice 2710']);
+    await machine.sh('gpasswd -a mw-bob muxwarden-members');
+    await eventually(
+      async () => (await hookFolders()).includes('mw-bob muxwarden:mw-bob 2710'),
+      'the unit has seen it',
+      50_000,
+    );
+    // Where there is no systemd, and twice.
+    await machine.sh(
+      'rmdir /var/lib/muxwarden-hooks/mw-bob; chmod 2750 /var/lib/muxwarden-hooks/mw-alice',
+    );
+    expect(await machine.sh('muxwarden install-system --hooks')).toMatch(
+      /^made .*mw-alice: it has mode 2750.*\nmade .*mw-bob: it is not there$/,
+    );
+    expect(await machine.sh('muxwarden install-system --hooks')).toBe('');
+    expect(await hookFolders()).toEqual([
+      'mw-alice muxwarden:mw-alice 2710',
+      'mw-bob muxwarden:mw-bob 2710',
+    ]);
+    expect(
+      (await machine.run(['ls', '/var/lib/muxwarden-hooks/mw-alice/'], { user: 'mw-bob' })).stderr,
+    ).toMatch(/Permission denied/);
+    await machine.sh('gpasswd -d mw-bob muxwarden-members');
+  }, 120_000);
+
   const crowd = Array.from({ length: rounds(2, 20) }, (_, index) => `mw-m${index}`);
 
   it(
@@ -355,6 +396,9 @@ describe.skipIf(unable)('install-system', () => {
       );
       expect(made).toBeLessThanOrEqual(2 * (crowd.length + 1));
       expect(await lines()).toBe(before.lines);
+      expect(await hookFolders()).toEqual(
+        expect.arrayContaining(crowd.map((name) => `${name} muxwarden:${name} 2710`)),
+      );
     },
     rounds(120_000, 900_000),
   );
@@ -382,6 +426,15 @@ describe.skipIf(unable)('install-system', () => {
     ],
     ['chmod 0444 /etc/sudoers.d/muxwarden', 'rule for sudo /etc/sudoers.d/muxwarden'],
     ['chmod 0711 /var/lib/muxwarden', 'state folder /var/lib/muxwarden'],
+    [
+      'chmod 0755 /var/lib/muxwarden-hooks/mw-alice',
+      'folder for hooks /var/lib/muxwarden-hooks/mw-alice',
+    ],
+    [
+      'useradd -g mw-bob -G muxwarden-members mw-eve',
+      'folder for hooks /var/lib/muxwarden-hooks/mw-eve',
+      'userdel mw-eve',
+    ],
     ['chown mw-bob /etc/muxwarden/environment', 'settings file /etc/muxwarden/environment'],
     [
       'sed -i s/UMask=0077/UMask=0022/ /etc/systemd/system/muxwarden.service',
@@ -410,13 +463,17 @@ describe.skipIf(unable)('install-system', () => {
   }
 
   it('has doctor name each fault, and what it says mends it', async () => {
-    for (const [fault] of faults) await machine.sh(fault);
+    // It would mend one of them.
+    await machine.sh('systemctl stop muxwarden-hooks.path');
+    await machine.sh(faults.map(([fault]) => fault).join('\n'));
     const found = await problems();
     const names = found.map(({ name }) => name);
     expect(names).toEqual(expect.arrayContaining(faults.map(([, name]) => name)));
     for (const [, name, mend] of faults) {
       const remedy = found.find((each) => each.name === name)?.remedy ?? '';
-      const said = remedy.match(/(?:chown|chmod|usermod --append) [^;]+/g)?.join('; ');
+      const said = remedy
+        .match(/(?:chown|chmod|muxwarden install-system --hooks)[^;]*/g)
+        ?.join('; ');
       await machine.sh(mend ?? said ?? `echo no command in: ${remedy}; false`);
     }
     await machine.sh('muxwarden install-system');
@@ -434,15 +491,49 @@ describe.skipIf(unable)('install-system', () => {
     expect(await problems()).toEqual([]);
   }, 120_000);
 
-  it('takes the rule of the program for accounts for what it is', async () => {
-    const page = await readFile(join(repository, 'docs/provisioning.md'), 'utf8');
-    const rule = /```sudoers\n([\s\S]*?)```/.exec(page)?.[1] ?? '';
-    await machine.sh('cat >/etc/sudoers.d/provision; chmod 0440 /etc/sudoers.d/provision', {
-      input: rule,
-    });
+  it('lays down the program for accounts when it is asked to, and takes it away when not', async () => {
+    const installed = (...words: string[]) =>
+      machine.run(['muxwarden', 'install-system', ...words]);
+    const ofIt = () =>
+      machine.sh(
+        'find /opt/muxwarden /etc/sudoers.d /etc/muxwarden /etc/systemd/system -name "*provision*" ! -path "*/program/*" -printf "%p %u %m\\n" | sort',
+      );
+    await machine.sh('cp -p /etc/sudoers /etc/sudoers.away; sed -i /includedir/d /etc/sudoers');
+    const failed = await installed('--with-provisioning');
+    await machine.sh('mv /etc/sudoers.away /etc/sudoers');
+    expect(failed.stderr).toMatch(/@includedir .* Everything is as it was before\.$/);
+    expect(await ofIt()).toBe('');
+
+    expect((await installed('--with-provisioning')).exitCode).toBe(0);
+    expect((await ofIt()).split('\n')).toEqual([
+      '/etc/muxwarden/provisioning root 644',
+      '/etc/sudoers.d/muxwarden-provision root 440',
+      '/etc/systemd/system/muxwarden.service.d/provisioning.conf root 644',
+      '/opt/muxwarden/libexec/muxwarden-provision root 755',
+      '/opt/muxwarden/libexec/muxwarden-provision.conf root 644',
+    ]);
+    expect(
+      await machine.sh(
+        'sudo -l -U muxwarden | grep -o "muxwarden-provision [a-z]*$\\|muxwarden-provision [a-z]*,"',
+      ),
+    ).toMatch(/look,[\s\S]*delete$/);
     expect(await problems()).toEqual([]);
-    expect((await machine.run(['muxwarden', 'install-system', '--dry-run'])).exitCode).toBe(0);
-    await machine.sh('rm /etc/sudoers.d/provision');
+    expect((await installed('--with-provisioning')).stdout).toMatch(/\nNothing was changed: /);
+
+    await machine.sh(`chmod 0775 /opt/muxwarden/libexec/muxwarden-provision
+      sed -i s/300/900/ /etc/sudoers.d/muxwarden-provision; rm /etc/muxwarden/provisioning`);
+    expect((await problems()).map(({ name }) => name)).toEqual(['program for accounts']);
+    expect((await installed()).stderr).toMatch(
+      /muxwarden-provision is in the way: it was changed since/,
+    );
+    await machine.sh('rm /etc/sudoers.d/muxwarden-provision');
+    expect((await installed('--with-provisioning')).exitCode).toBe(0);
+
+    const away = await installed();
+    expect(away.stdout.match(/^removed .*$/gm)).toHaveLength(5);
+    expect(await ofIt()).toBe('');
+    expect(await machine.sh('sudo -l -U muxwarden')).not.toContain('provision');
+    expect(await problems()).toEqual([]);
   }, 120_000);
 
   it('has doctor say that sudo allows more, or understands something else', async () => {
@@ -469,6 +560,7 @@ describe.skipIf(unable)('install-system', () => {
 
   it('takes away what it made and nothing else; members and their tmux servers go on', async () => {
     const alive = await machine.sh('pgrep -u mw-alice -x "tmux: server"');
+    await machine.sh('cp -a /opt/muxwarden/program /root/again');
     const { exitCode, stdout } = await machine.run(['muxwarden', 'install-system', '--uninstall']);
     expect(exitCode).toBe(0);
     expect(stdout.match(/^kept .*$/gm)).toEqual([
@@ -478,6 +570,35 @@ describe.skipIf(unable)('install-system', () => {
     ]);
     expect(await machine.sh('pgrep -u mw-alice -x "tmux: server"')).toBe(alive);
     expect(await machine.sh('stat -c "%U %a" /var/lib/muxwarden')).toBe('root 700');
+  });
+
+  it('goes on with the state that an earlier installation left, and ends without a trace', async () => {
+    await machine.sh('/root/again/node /root/again/bin/muxwarden.js install-system');
+    await machine.sh('systemctl start muxwarden.service');
+    await eventually(
+      async () =>
+        (await machine.run(['test', '-e', '/var/lib/muxwarden/state/service.json'])).exitCode === 0,
+      'the unit serves',
+      50_000,
+    );
+    const { data } = await (await serviceNow()).query<{
+      members: { nodes: { login: string }[] };
+      auditEvents: { nodes: { action: string }[] };
+    }>(
+      '{ members(first: 100) { nodes { login } } auditEvents(first: 100, filter: { action: [RESTART_SERVICE] }) { nodes { action } } }',
+    );
+    expect(data?.members.nodes.map(({ login }) => login)).toEqual(
+      expect.arrayContaining(['alice', 'm0']),
+    );
+    expect(data?.auditEvents.nodes).toHaveLength(2);
+    // Who is a member on the machine went with the group; doctor says how each comes back.
+    const missing = (await problems()).map(
+      ({ remedy }) => /usermod .*/.exec(remedy ?? '')?.[0] ?? 'true',
+    );
+    await machine.sh(`${missing.join('\n')}\nmuxwarden install-system --hooks`);
+    expect(await problems()).toEqual([]);
+    await machine.sh('muxwarden audit verify; muxwarden install-system --uninstall');
+    await machine.sh('rm -r /var/lib/muxwarden /etc/muxwarden /root/again; gpasswd -d mw-bob sudo');
     for (const name of crowd) {
       await asMember(name, 'kill-server');
       await eventually(
@@ -485,7 +606,6 @@ describe.skipIf(unable)('install-system', () => {
         `nothing of ${name} runs`,
       );
     }
-    await machine.sh('rm -r /var/lib/muxwarden /etc/muxwarden; gpasswd -d mw-bob sudo');
     const lists = (text: string) =>
       text.split('\n').filter((line) => !/:|^etc\/sudoers /.test(line));
     expect(lists(await everything())).toEqual(lists(untouched));

@@ -21,10 +21,11 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux'))
 
     beforeAll(async () => {
       machine = await startOwnMachine();
-      // No lab has these uids: it would end their processes with its own.
-      await machine.sh('useradd -u 61101 -m -s /bin/sh alice; useradd -u 61102 -m -s /bin/sh bob');
+      // No lab has these uids: it would end their processes with its own. Dana's is to follow the last.
+      await machine.sh(`useradd -u 61101 -m -s /bin/sh alice; useradd -u 61102 -m -s /bin/sh bob
+      useradd -u 58900 last`);
       await machine.sh('loginctl enable-linger alice');
-      const installed = await machine.muxwarden(['install-system']);
+      const installed = await machine.muxwarden(['install-system', '--with-provisioning']);
       expect([installed.exitCode, installed.stderr]).toEqual([0, '']);
       await machine.sh(`
       gpasswd -a alice muxwarden-members; gpasswd -a bob muxwarden-members
@@ -139,6 +140,56 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux'))
         what: 'unit',
         detail: expect.stringContaining('loginctl enable-linger bob'),
       });
+    });
+
+    const provision = `mutation ($input: ProvisionMemberInput!) { provisionMember(input: $input) {
+      __typename ... on UserError { code message }
+      ... on ProvisionMemberPayload { account done removed ended { pid } member { osUser } }
+    } }`;
+
+    it('makes an account with a service manager of its own, and deletes it with all that runs there', async () => {
+      await machine.sh('muxwarden members add dana');
+      const memberId = await eventually(async () => {
+        const { data } = await client.query<{ member: { id: string } | null }>(
+          '{ member(login: "dana") { id } }',
+        );
+        return data?.member?.id;
+      }, 'dana is a member');
+      const provisioned = async (action: string) => {
+        const input = { memberId, action, idempotencyKey: `k-${++keys}` };
+        const { data } = await client.query<{
+          provisionMember: { account: string; removed: string[]; ended: { pid: number }[] };
+        }>(provision, { input });
+        return data?.provisionMember;
+      };
+      expect(await provisioned('CREATE')).toMatchObject({
+        account: 'mw-dana',
+        member: { osUser: 'mw-dana' },
+      });
+      const uid = await machine.sh('id -u mw-dana');
+      const ofDana = `systemctl is-active user@${uid} user-runtime-dir@${uid}; ls /var/lib/systemd/linger /run/user`;
+      await machine.sh(`until systemctl is-active --quiet user@${uid}; do sleep 0.1; done`);
+      expect(await machine.sh(ofDana)).toMatch(
+        new RegExp(`^active\nactive\n[\\s\\S]*\n${uid}\n[\\s\\S]*\nmw-dana$`),
+      );
+      await machine.sh('tmux -f /dev/null new-session -d -s main', { user: 'mw-dana' });
+      const { pids, notRestored } = await restarted('dana');
+      for (const pid of pids) expect(await groupOf(pid)).toContain(`/user@${uid}.service/`);
+      expect(notRestored.filter(({ what }) => what === 'unit')).toEqual([]);
+
+      const gone = await provisioned('DELETE');
+      expect(gone).toMatchObject({ account: 'mw-dana', member: { osUser: null } });
+      expect(gone?.ended[0]?.pid).toBe(pids[0]);
+      expect(gone?.removed).toEqual(expect.arrayContaining(['the home /home/mw-dana']));
+      expect((await machine.run(['ps', '-o', 'args=', '-u', uid])).stdout).toBe('');
+      await eventually(
+        async () =>
+          !new RegExp(`mw-dana|${uid}|^active`, 'm').test(
+            (await machine.run(['sh', '-c', ofDana])).stdout,
+          ),
+        'nothing is kept for the account',
+      );
+      expect((await machine.run(['getent', 'passwd', 'mw-dana'])).exitCode).toBe(2);
     });
 
     it('ends no server and no pane when it is restarted, killed or stopped', async () => {

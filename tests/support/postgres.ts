@@ -220,7 +220,7 @@ async function privateDirectory(parts: AsyncDisposableStack): Promise<string> {
   return path;
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();
     server.once('error', reject);

@@ -59,6 +59,7 @@ export function fileStep({ what, path, content, mode, ours, check, after }: File
   return {
     what: `${what} ${path}`,
     made: { kind: 'file', path, sha256: hash },
+    ...(after && { after }),
     async look(before) {
       const found = await lookAt(path);
       if (found === undefined) return 'made';
@@ -105,6 +106,35 @@ export function settingsStep(what: string, path: string, content: string): Step 
       if (!found.isFile()) throw inTheWay(path, 'it is no plain file');
       if (found.uid === 0 && (found.mode & 0o022) === 0) return null;
       throw inTheWay(path, 'others than root can write it');
+    },
+  };
+}
+
+/** Takes away a file that an earlier installation made; settings that were changed stay. */
+export function withoutStep({ what, made, after }: Step): Step {
+  if (!('sha256' in made)) throw new TypeError(`${what} is no file`);
+  const { path } = made;
+  const isChanged = async (hash: string) => {
+    const found = await lookAt(path);
+    return found !== undefined && (!found.isFile() || sha256(await readFile(path)) !== hash);
+  };
+  return {
+    ...{ what, made, takes: true },
+    async look(before) {
+      if (before === undefined || !('sha256' in before)) return null;
+      if (!(await isChanged(before.sha256))) return 'removed';
+      if (made.kind === 'settings') return 'left';
+      throw inTheWay(path, 'it was changed since');
+    },
+    async apply() {
+      if (made.kind === 'settings' && (await isChanged(made.sha256))) return async () => {};
+      const old = await oldOf(path);
+      await rm(path, { force: true });
+      await after?.();
+      return async () => {
+        if (old !== undefined) await put(path, old.content, old.mode, old);
+        await after?.();
+      };
     },
   };
 }

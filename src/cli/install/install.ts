@@ -2,11 +2,11 @@ import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { CommandError, type Io } from '../command.ts';
 import { changeable } from './files.ts';
-import { readManifest, withEntry, writeManifest } from './manifest.ts';
-import { root, settingsFile, sudoersFile, unit, unitFile } from './places.ts';
+import { readManifest, withEntry, withoutEntry, writeManifest } from './manifest.ts';
+import { hooksHome, root, settingsFile, sudoersFile, unit, unitFile } from './places.ts';
 import { dropOldProgram } from './program.ts';
 import { keyOf, type Made, type Step } from './step.ts';
-import { allSteps, systemdRuns } from './steps.ts';
+import { stepsWith, systemdRuns } from './steps.ts';
 import { isThere } from './tool.ts';
 
 /**
@@ -21,11 +21,14 @@ interface Planned {
 }
 
 /** @throws CommandError: the machine is as it was */
-export async function install(io: Io, dryRun: boolean): Promise<void> {
+export async function install(
+  io: Io,
+  { dryRun, provisioning }: { readonly dryRun: boolean; readonly provisioning: boolean },
+): Promise<void> {
   await refuseUnfit();
   const before = await readManifest();
   const planned: Planned[] = [];
-  for (const step of await allSteps()) {
+  for (const step of await stepsWith(provisioning, before)) {
     const own = before.find((made) => keyOf(made) === keyOf(step.made));
     planned.push({ step, doing: await step.look(own) });
   }
@@ -58,7 +61,7 @@ async function refuseUnfit(): Promise<void> {
         `There is no ${file} here. Install it (Debian: apt-get install ${packageName}). Nothing was changed.`,
       );
   }
-  for (const path of [root, sudoersFile, settingsFile, unitFile(unit)]) {
+  for (const path of [root, sudoersFile, settingsFile, hooksHome, unitFile(unit)]) {
     const open = await changeable(dirname(path));
     if (open !== undefined)
       throw new CommandError(
@@ -80,14 +83,14 @@ async function carryOut(
 ): Promise<void> {
   let entries = before;
   const undo: { readonly what: string; readonly back: () => Promise<unknown> }[] = [];
-  const note = async (made: Made) => {
-    const noted = withEntry(entries, made);
+  const note = async (made: Made, change = withEntry) => {
+    const noted = change(entries, made);
     if (isDeepStrictEqual(noted, entries)) return;
     entries = noted;
     await writeManifest(entries);
   };
   for (const { step, doing } of planned) {
-    const { what, made } = step;
+    const { what, made, takes } = step;
     const own = entries.some((each) => keyOf(each) === keyOf(made));
     try {
       if (doing === null) {
@@ -98,7 +101,7 @@ async function carryOut(
       const isRoot = made.kind === 'directory' && made.path === root;
       if (doing === 'made' && !isRoot) await note(made);
       undo.push({ what, back: await step.apply() });
-      if (doing === 'made' || own) await note(made);
+      if (doing === 'made' || own) await note(made, takes ? withoutEntry : withEntry);
       io.out(`${doing.padEnd(8)}  ${what}`);
     } catch (cause) {
       const failed = await takeBack(undo, before);

@@ -12,7 +12,7 @@ import { keyOf, type Made } from './step.ts';
  */
 const made = z.discriminatedUnion('kind', [
   z.object({ kind: z.enum(['group', 'account']), name: z.string() }),
-  z.object({ kind: z.enum(['directory', 'tree', 'state']), path: z.string() }),
+  z.object({ kind: z.enum(['directory', 'tree', 'state', 'hooks']), path: z.string() }),
   z.object({ kind: z.enum(['file', 'settings']), path: z.string(), sha256: z.string() }),
 ]);
 const shape = jsonText.pipe(z.object({ made: z.array(made) }));
@@ -34,6 +34,9 @@ export async function writeManifest(entries: readonly Made[]): Promise<void> {
   if (entries.length === 0) return rm(manifestFile, { force: true });
   await writeFileDurably(manifestFile, `${JSON.stringify({ made: entries }, null, 1)}\n`, 0o644);
 }
+
+export const withoutEntry = (entries: readonly Made[], entry: Made): readonly Made[] =>
+  entries.filter((each) => keyOf(each) !== keyOf(entry));
 
 /** In its place, or as the last. */
 export function withEntry(entries: readonly Made[], entry: Made): readonly Made[] {

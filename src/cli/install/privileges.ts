@@ -12,12 +12,20 @@ export interface Account {
 
 export async function accountNamed(name: string): Promise<Account | undefined> {
   const { exitCode, stdout } = await tool('getent', 'passwd', name);
-  if (exitCode !== 0) return undefined;
-  const [found = '', , uid, gid, , home = '', shell = ''] = stdout.trim().split(':');
-  return { name: found, uid: Number(uid), gid: Number(gid), home, shell };
+  return exitCode === 0 ? accountIn(stdout.trim()) : undefined;
 }
 
-/** Undefined: there is no such group. */
+export async function accounts(): Promise<readonly Account[]> {
+  const { stdout } = await tool('getent', 'passwd');
+  return stdout.split('\n').filter(Boolean).map(accountIn);
+}
+
+function accountIn(line: string): Account {
+  const [name = '', , uid, gid, , home = '', shell = ''] = line.split(':');
+  return { name, uid: Number(uid), gid: Number(gid), home, shell };
+}
+
+/** By name or number. Undefined: there is no such group. */
 export async function membersOf(group: string): Promise<readonly string[] | undefined> {
   const { exitCode, stdout } = await tool('getent', 'group', group);
   if (exitCode !== 0) return undefined;

@@ -3,7 +3,7 @@ import { CommandError } from '../command.ts';
 /** What an installation made, so that this and nothing else is changed by the next and taken away. */
 export type Made =
   | { readonly kind: 'group' | 'account'; readonly name: string }
-  | { readonly kind: 'directory' | 'tree' | 'state'; readonly path: string }
+  | { readonly kind: 'directory' | 'tree' | 'state' | 'hooks'; readonly path: string }
   | { readonly kind: 'file'; readonly path: string; readonly sha256: string }
   /** For its owner to change: taken away only as it was made. */
   | { readonly kind: 'settings'; readonly path: string; readonly sha256: string };
@@ -13,6 +13,10 @@ export interface Step {
   /** `account muxwarden`. */
   readonly what: string;
   readonly made: Made;
+  /** What has to hear of a change of it. */
+  readonly after?: () => Promise<unknown>;
+  /** It takes away what an earlier installation made, and this one is not to have. */
+  readonly takes?: true;
   /**
    * Looks only. Null: it is as it should be; else what is to be done, as `made` or `updated`.
    * @throws CommandError when something is in the way that is not ours

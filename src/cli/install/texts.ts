@@ -2,8 +2,13 @@ import {
   account,
   helper,
   helperAct,
+  hooksHome,
+  hooksPath,
+  hooksUnit,
   membersGroup,
   program,
+  provision,
+  provisionSettingsFile,
   restartFile,
   restartPath,
   restartUnit,
@@ -13,8 +18,8 @@ import {
 } from './places.ts';
 
 /**
- * What the installed files say. docs/deployment.md prints rule and unit, and says why each line is
- * there; a test compares.
+ * What the installed files say. docs/deployment.md and docs/provisioning.md print rules and unit, and
+ * say why each line is there; a test compares.
  */
 
 export const sudoers = `\
@@ -29,11 +34,12 @@ export const service = `\
 [Unit]
 Description=muxwarden, the control plane for tmux
 After=network.target postgresql.service
-Wants=${restartPath}
+Wants=${restartPath} ${hooksPath} ${hooksUnit}
 
 [Service]
 Type=exec
 User=${account}
+EnvironmentFile=-${provisionSettingsFile}
 EnvironmentFile=${settingsFile}
 ExecStart=${program}/node ${program}/bin/muxwarden.js serve
 WorkingDirectory=/
@@ -73,6 +79,55 @@ Type=oneshot
 ExecStart=systemctl restart --no-block ${unit}
 `;
 
+/** Who is in the members' group is root's to say, and this makes of it what root would make by hand. */
+export const hooksPathUnit = `\
+[Unit]
+Description=Whether somebody became a member of ${membersGroup}
+StopWhenUnneeded=yes
+
+[Path]
+PathChanged=/etc/group
+Unit=${hooksUnit}
+`;
+
+export const hooksServiceUnit = `\
+[Unit]
+Description=Folders in which members' tools report to muxwarden
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart=${program}/node ${program}/bin/muxwarden.js install-system --hooks
+CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER CAP_FSETID
+NoNewPrivileges=yes
+ProtectSystem=strict
+ReadWritePaths=${hooksHome}
+ProtectHome=yes
+PrivateTmp=yes
+PrivateNetwork=yes
+`;
+
+export const provisionSudoers = `\
+Defaults!${provision} log_allowed, umask=0077
+${account} ALL=(root) TIMEOUT=300 NOSETENV: ${provision} look, ${provision} create
+${account} ALL=(root) TIMEOUT=300 NOSETENV: ${provision} suspend, ${provision} resume, ${provision} delete
+`;
+
+/** What root has to have in the unit to make an account, its home and its folder for hooks. */
+export const provisionCapabilities = `\
+[Service]
+CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID
+`;
+
+export const provisionRulesText = `\
+# Rules of muxwarden-provision: name=value, one a line. docs/provisioning.md has all of them.
+`;
+
+export const provisionSettings = `\
+# Of install-system --with-provisioning, and gone without it.
+MUXWARDEN_PROVISION=${provision}
+`;
+
 export const settings = `\
 # Settings of the service and of the command muxwarden: NAME=value, one a line.
 # docs/configuration.md has all of them.
@@ -93,6 +148,7 @@ fi
 program="${program}/node ${program}/bin/muxwarden.js"
 [ "\${1-}" != install-system ] || exec $program "$@"
 set -a
+[ ! -e ${provisionSettingsFile} ] || . ${provisionSettingsFile}
 . ${settingsFile}
 set +a
 cd /

@@ -2,8 +2,9 @@ import { readdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { ifThere } from '../../system-error.ts';
 import { CommandError, type Io } from '../command.ts';
 import { lookAt, sha256 } from './files.ts';
+import { removeHookFolders } from './hook-folders.ts';
 import { readManifest, writeManifest } from './manifest.ts';
-import { account, restartPath, root, unit } from './places.ts';
+import { account, hooksPath, restartPath, root, unit } from './places.ts';
 import { accountNamed } from './privileges.ts';
 import { giveTo } from './state-home.ts';
 import { keyOf, type Made } from './step.ts';
@@ -41,7 +42,7 @@ export async function uninstall(io: Io): Promise<number> {
 
 async function stopService(io: Io): Promise<void> {
   if (await systemdRuns()) {
-    for (const name of [unit, restartPath]) {
+    for (const name of [unit, restartPath, hooksPath]) {
       if ((await tool('systemctl', 'cat', name)).exitCode !== 0) continue;
       await must('systemctl', 'disable', '--now', '--quiet', name);
       io.out(`stopped  ${name}`);
@@ -71,8 +72,11 @@ async function processesOf(uid: number): Promise<readonly string[]> {
 async function takeAway(made: Made): Promise<string | null> {
   switch (made.kind) {
     case 'file':
+      return takeFile(made.path, made.sha256, made.path.startsWith(`${root}/`));
     case 'settings':
-      return takeFile(made.path, made.sha256);
+      return takeFile(made.path, made.sha256, false);
+    case 'hooks':
+      return removeHookFolders();
     case 'tree':
       await rm(made.path, { recursive: true, force: true });
       return null;
@@ -90,11 +94,11 @@ async function takeAway(made: Made): Promise<string | null> {
   }
 }
 
-async function takeFile(path: string, hash: string): Promise<string | null> {
+async function takeFile(path: string, hash: string, isOurs: boolean): Promise<string | null> {
   const found = await lookAt(path);
   if (found === undefined) return null;
   const changed = !found.isFile() || sha256(await readFile(path)) !== hash;
-  if (changed && !path.startsWith(`${root}/`)) return 'it was changed since';
+  if (changed && !isOurs) return 'it was changed since';
   await rm(path);
   return null;
 }
