@@ -1,6 +1,7 @@
 import { createClient } from 'graphql-ws';
 import { WebSocket } from 'ws';
 import { connect } from './graphql-over-http.ts';
+import { eventually } from './tmux-server.ts';
 
 /** An event of `paneOutput` or `paneScreen`, with whatever was selected of it. */
 export interface PaneEvent {
@@ -63,11 +64,11 @@ export async function paneIdOf(
   query: <Data>(as: string, query: string) => Promise<{ data?: Data }>,
   tmuxId = '%0',
 ): Promise<string> {
-  const answer = await query<{ panes: { nodes: { id: string; tmuxId: string }[] } }>(
-    'ann',
-    '{ panes(first: 100) { nodes { id tmuxId } } }',
-  );
-  const id = answer.data?.panes.nodes.find((pane) => pane.tmuxId === tmuxId)?.id;
-  if (id === undefined) throw new Error(`no pane ${tmuxId}: ${JSON.stringify(answer)}`);
-  return id;
+  return await eventually(async () => {
+    const { data } = await query<{ panes: { nodes: { id: string; tmuxId: string }[] } }>(
+      'ann',
+      '{ panes(first: 100) { nodes { id tmuxId } } }',
+    );
+    return data?.panes.nodes.find((pane) => pane.tmuxId === tmuxId)?.id;
+  }, `pane ${tmuxId} in the listing`);
 }

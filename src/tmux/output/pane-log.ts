@@ -14,8 +14,8 @@ import { stateAfter } from './plain-text.ts';
  * One pane's output while somebody watches it: the bytes, what happened between them (marks), and
  * how it ended. All readers of the pane share it.
  *
- * Readers see only what is published: at once while the pane is quiet, gathered for `gatherMs` or
- * `chunkBytes` while it is busy, so that all who keep up read the same chunks, made once.
+ * Readers see only what is published: at once while that is not too often, else gathered, so that all
+ * who keep up read the same chunks, made once.
  */
 export interface Mark {
   readonly number: number;
@@ -50,7 +50,10 @@ export const drained: PaneEnd = {
 };
 
 export const chunkBytes = 65_536;
-const gatherMs = 12;
+/** How often is not too often: the pause that is left between two publications on the average. */
+const pauseMs = 8;
+/** The same for each reader: longer than sending to one takes, so that there is time for other things. */
+const pauseOfReaderMs = 0.02;
 const mostMarks = 64;
 
 type Chunk = Extract<PaneOutputEvent, { kind: 'chunk' }>;
@@ -65,7 +68,9 @@ export class PaneLog {
   #marks: Mark[] = [];
   #lastMark = 0;
   #published = 0;
-  #publishedAt = Number.NEGATIVE_INFINITY;
+  /** When the next publication would be due if each kept its pause; it may be one pause early. */
+  #nextAt = Number.NEGATIVE_INFINITY;
+  #pauseMs = pauseMs;
   #gathering: (() => void) | undefined;
   #chunk: Chunk | undefined;
   #chunkFrom = -1;
@@ -127,7 +132,7 @@ export class PaneLog {
   publish(): void {
     const waiting = this.bytes.end - this.#published;
     if (waiting === 0) return;
-    const wait = this.#publishedAt + gatherMs - this.#clock.monotonic();
+    const wait = this.#nextAt - this.#pauseMs - this.#clock.monotonic();
     if (wait <= 0 || waiting >= this.#gatherBytes) this.flush();
     else this.#gathering ??= this.#clock.after(wait, () => this.flush());
   }
@@ -137,7 +142,8 @@ export class PaneLog {
     this.#gathering = undefined;
     if (this.#published === this.bytes.end) return;
     this.#published = this.bytes.end;
-    this.#publishedAt = this.#clock.monotonic();
+    this.#pauseMs = Math.max(pauseMs, pauseOfReaderMs * this.bell.waiting);
+    this.#nextAt = Math.max(this.#nextAt, this.#clock.monotonic()) + this.#pauseMs;
     this.bell.ring();
   }
 
