@@ -16,7 +16,12 @@ export function stream<Event>(
   caller?: AbortSignal,
 ): AsyncIterableIterator<Event | Failure> {
   const left = new AbortController();
-  const leave = () => left.abort();
+  // A signal is slow to look at, and this is looked at for each event.
+  let gone = false;
+  const leave = () => {
+    gone = true;
+    left.abort();
+  };
   let events: AsyncIterator<Event> | undefined;
   let ended = false;
   const end = (): { done: true; value: undefined } => {
@@ -29,16 +34,16 @@ export function stream<Event>(
       return this;
     },
     async next() {
-      if (ended || left.signal.aborted || caller?.aborted) return end();
+      if (ended || gone) return end();
       if (events === undefined) {
+        if (caller?.aborted) return end();
         caller?.addEventListener('abort', leave, { once: true });
         events = open(left.signal)[Symbol.asyncIterator]();
       }
       try {
         const step = await events.next();
-        return step.done === true || left.signal.aborted ? end() : step;
+        return step.done === true || gone ? end() : step;
       } catch (error) {
-        const gone = left.signal.aborted;
         end();
         return gone
           ? { done: true, value: undefined }

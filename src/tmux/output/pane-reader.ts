@@ -53,6 +53,8 @@ export class PaneReader {
   #gap: PaneGapReason | undefined;
   #begun = false;
   #wake = () => {};
+  /** As the signal, which is slow to look at, and this is looked at for each event. */
+  #left = false;
   #shown: Snapshot | undefined;
   /** What a terminal shows is not right from this offset on: a new screen is to be had. */
   #staleFrom: number | undefined;
@@ -94,8 +96,9 @@ export class PaneReader {
     // A consumer that was cut off in the middle of an event never comes back to a finally.
     const release = () => this.#release();
     this.#signal.addEventListener('abort', release, { once: true });
+    if (this.#signal.aborted) release();
     try {
-      while (!this.#signal.aborted) {
+      while (!this.#left) {
         const { log } = this.#seat;
         const hole = this.#hole(log);
         const next = hole === undefined && this.#epoch !== undefined ? this.#next(log) : undefined;
@@ -119,6 +122,7 @@ export class PaneReader {
 
   /** Gives the place back, at once. */
   #release(): void {
+    this.#left = true;
     this.#seat[Symbol.dispose]();
     this.#wake();
   }

@@ -7,9 +7,13 @@ export function revocable<T>(
   open: (signal: AbortSignal) => Promise<AsyncIterator<T, void>>,
   signal: AbortSignal,
 ): AsyncIterableIterator<T, void> {
-  // A signal that is composed of two is slow to look at, and this one is looked at for each event.
   const own = new AbortController();
-  const revoke = () => own.abort(signal.reason);
+  // A signal is slow to look at, and this is looked at for each event.
+  let revoked = false;
+  const revoke = () => {
+    revoked = true;
+    own.abort(signal.reason);
+  };
   let events: AsyncIterator<T, void> | undefined;
   const end = (): { done: true; value: undefined } => {
     signal.removeEventListener('abort', revoke);
@@ -17,23 +21,24 @@ export function revocable<T>(
   };
   return {
     async next() {
-      if (own.signal.aborted || signal.aborted) return end();
+      if (revoked) return end();
       try {
         if (events === undefined) {
+          if (signal.aborted) return end();
           signal.addEventListener('abort', revoke, { once: true });
           events = await open(own.signal);
         }
         const step = await events.next();
         return step.done === true ? end() : step;
       } catch (error) {
-        const cutOff = own.signal.aborted;
         end();
         // Cut off while it waited for something: that is an end, not a failure.
-        if (cutOff) return end();
+        if (revoked) return end();
         throw error;
       }
     },
     async return() {
+      revoked = true;
       own.abort(new Error('Nobody reads any more.'));
       await events?.return?.();
       return end();
