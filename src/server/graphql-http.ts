@@ -20,7 +20,7 @@ import {
 } from './door.ts';
 import { maskError, refusalBody } from './errors.ts';
 import { eventStream } from './event-stream.ts';
-import { authorityOf, type KeptAnswer } from './kept-answers.ts';
+import type { KeptAnswer } from './kept-answers.ts';
 import { PartedAnswer } from './parted-answer.ts';
 import { Look, Reads } from './reads.ts';
 import { type Arrival, requestContext } from './request-context.ts';
@@ -78,30 +78,30 @@ export async function answerGraphQL(
     });
   if (stranger?.status === 403) return refuseCaller(stranger);
   const { maxBodyBytes, maxTokens } = door.parts.config;
-  let body: string;
+  let bytes: Buffer;
   try {
     const most = stranger === undefined ? maxBodyBytes : Math.min(maxBodyBytes, mostAnonymousBytes);
-    body = (await readBody(request, most)).toString();
+    bytes = await readBody(request, most);
   } catch (error) {
     if (!(error instanceof BodyTooLargeError)) return;
     if (stranger !== undefined) return refuseCaller(stranger);
     return refuse(413, 'BAD_USER_INPUT', `The body has at most ${maxBodyBytes} bytes.`);
   }
   if (stranger !== undefined) {
-    const asked = requestOf(body, door.documents);
+    const asked = requestOf(bytes.toString(), door.documents);
     if (typeof asked === 'string' || !asksToSignIn(asked.query, maxTokens))
       return refuseCaller(stranger);
   }
   const viewer = isRefusal(admitted) ? nobody : admitted;
   try {
     const accept = request.headers.accept ?? '*/*';
-    const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
+    const key = door.kept.keyOf(viewer, accept, bytes);
     const known = door.kept.atOnce(key, door.parts.fleet);
     if (known !== undefined) return sendReady(response, known, answer);
     const look = new Look(door.parts.fleet);
     const kept = await door.kept.get(key, look);
     if (kept !== undefined) return sendReady(response, kept, answer);
-    const asked = requestOf(body, door.documents);
+    const asked = requestOf(bytes.toString(), door.documents);
     if (typeof asked === 'string') return refuse(400, 'BAD_USER_INPUT', asked);
     const refusal = door.documents.refuse(viewer, asked.query);
     if (refusal !== undefined) return refuse(403, refusal.code, refusal.message);

@@ -10,6 +10,16 @@ export interface KeptAnswer extends ReadyAnswer {
   readAt?: number;
 }
 
+/** What a viewer asked the last time. */
+interface Asked {
+  readonly accept: string;
+  readonly body: Buffer;
+  readonly key: string;
+}
+
+/** Bytes of a request that are remembered for each viewer. */
+const mostRemembered = 4_096;
+
 /** So long after reading, what is known is enough: reading again could ask for nothing else. */
 const readEveryMs = 100;
 
@@ -20,6 +30,7 @@ const readEveryMs = 100;
  */
 export class KeptAnswers {
   readonly #answers = new Map<string, KeptAnswer>();
+  readonly #asked = new WeakMap<Viewer, Asked>();
   readonly #mostAnswers: number;
   readonly #mostBytes: number;
   #bytes = 0;
@@ -35,6 +46,19 @@ export class KeptAnswers {
 
   get size(): number {
     return this.#answers.size;
+  }
+
+  /**
+   * What an answer to this is kept under. For what a viewer asks again, it is the very same string: to
+   * put it together and to hash it would cost more than to compare the bytes.
+   */
+  keyOf(viewer: Viewer, accept: string, body: Buffer): string {
+    const last = this.#asked.get(viewer);
+    if (last?.accept === accept && last.body.equals(body)) return last.key;
+    const key = `${authorityOf(viewer)}\n${accept}\n${body}`;
+    if (body.length <= mostRemembered)
+      this.#asked.set(viewer, { accept, body: Buffer.from(body), key });
+    return key;
   }
 
   /** The answer, when everything was read for it a moment ago and is still known as it was. */

@@ -15,14 +15,19 @@ export function metrics(
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, prefix: 'muxwarden_' });
-  const requests = new Counter({
+  // Counted here: a counter with labels hashes them each time.
+  const answers = new Map<string, Map<number, number>>();
+  new Counter({
     name: 'muxwarden_http_requests_total',
     help: 'HTTP requests answered.',
     labelNames: ['route', 'status'],
     registers,
+    collect() {
+      this.reset();
+      for (const [route, statuses] of answers)
+        for (const [status, count] of statuses) this.inc({ route, status }, count);
+    },
   });
-  // Looked up by what is few: routes of ours, and the statuses that they answer with.
-  const counts = new Map<string, Counter.Internal>();
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({
       name: `muxwarden_${name}`,
@@ -55,13 +60,12 @@ export function metrics(
     contentType: registry.contentType,
     text: () => registry.metrics(),
     answered(route, status) {
-      const key = `${route} ${status}`;
-      let count = counts.get(key);
-      if (count === undefined) {
-        count = requests.labels(route, String(status));
-        counts.set(key, count);
+      let statuses = answers.get(route);
+      if (statuses === undefined) {
+        statuses = new Map();
+        answers.set(route, statuses);
       }
-      count.inc();
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
     },
   };
 }

@@ -48,14 +48,13 @@ export function sendReady(
   { head, body }: ReadyAnswer,
   headers: Readonly<Record<string, string>>,
 ): void {
-  response.writeHead(200, [...head, ...inTurn(headers)]);
+  response.writeHead(200, inTurn(headers, head.slice()));
   response.end(body);
 }
 
-function inTurn(headers: Readonly<Record<string, string>>): string[] {
-  const turns: string[] = [];
-  for (const name in headers) turns.push(name, headers[name] ?? '');
-  return turns;
+function inTurn(headers: Readonly<Record<string, string>>, after: string[] = []): string[] {
+  for (const name in headers) after.push(name, headers[name] ?? '');
+  return after;
 }
 
 export function sendJson(
