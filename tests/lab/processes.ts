@@ -1,4 +1,5 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { signalSeen } from '../support/process-table.ts';
 
 /** A living process; a zombie is none. */
 export interface LiveProcess {
@@ -34,11 +35,7 @@ export async function killWhere(match: (process: LiveProcess) => boolean): Promi
     const left = await processesWhere(match);
     if (left.length === 0) return;
     for (const { pid } of left) {
-      try {
-        process.kill(pid, 'SIGKILL');
-      } catch {
-        // Gone meanwhile.
-      }
+      signalSeen(pid, 'SIGKILL');
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lacks } from '../support/needs.ts';
+import { signalSeen } from '../support/process-table.ts';
 import { eventually } from '../support/tmux-server.ts';
 import { type Lab, startLab } from './lab.ts';
 import { lookAtMembers, refresh } from './members-page.ts';
@@ -202,11 +203,8 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('a member’s account',
     );
     process.kill(service.pid, 'SIGKILL');
     for (const { pid } of [...(await ours('create')())]) {
-      try {
-        process.kill(pid, 'SIGKILL');
-      } catch {
-        // It was done already: then all that is missing is the member's side.
-      }
+      // It was done already: then all that is missing is the member's side.
+      signalSeen(pid, 'SIGKILL');
     }
     await asked;
     service = await start();
@@ -229,6 +227,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('a member’s account',
     const children = await processesWhere(({ command }) => command === 'sleep 60');
     const { stdout } = await execa('ps', ['-o', 'pid=', '--ppid', String(pid)], { reject: false });
     const own = new Set(stdout.split(/\s+/).map(Number));
-    for (const child of children.filter((each) => own.has(each.pid))) process.kill(child.pid);
+    for (const child of children.filter((each) => own.has(each.pid)))
+      signalSeen(child.pid, 'SIGTERM');
   }
 });

@@ -15,7 +15,7 @@ import { openDatabase } from '../../src/database/open.ts';
 import { postgresPrograms } from '../../src/database/postgres-programs.ts';
 import { findPostmaster, retireLockFiles, stopPostmaster } from '../../src/database/postmaster.ts';
 import { openStateDirectory, type StateDirectory } from '../../src/database/state-directory.ts';
-import { descendants } from './process-table.ts';
+import { descendants, signalSeen } from './process-table.ts';
 import { eventually } from './tmux-server.ts';
 
 /**
@@ -167,7 +167,7 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
       const postmaster = await findPostmaster(data);
       if (postmaster === undefined) throw new Error('PostgreSQL does not run');
       for (const { pid } of [postmaster, ...(await descendants(postmaster.pid))])
-        process.kill(pid, signal);
+        signalSeen(pid, signal);
     },
     stop,
     start,

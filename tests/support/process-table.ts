@@ -28,6 +28,15 @@ export async function descendants(ancestor: number): Promise<readonly ProcessEnt
   return found;
 }
 
+/** To a process that was seen a moment ago; one that has ended since is none to signal. */
+export function signalSeen(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
+}
+
 async function entryOf(pid: number): Promise<ProcessEntry | undefined> {
   const read = (name: string) => readFile(`/proc/${pid}/${name}`, 'utf8').catch(() => undefined);
   const [stat, line] = await Promise.all([read('stat'), read('cmdline')]);

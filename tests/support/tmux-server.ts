@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
-import { processTable } from './process-table.ts';
+import { processTable, signalSeen } from './process-table.ts';
 import { endServersWithThisProcess } from './reaper.ts';
 
 /**
@@ -112,25 +112,16 @@ export async function startTmux(options: StartOptions = {}): Promise<TmuxServer>
     },
     async [Symbol.asyncDispose]() {
       if ((await startTicks(pid)) === started) {
-        process.kill(pid, 'SIGCONT');
-        process.kill(pid, 'SIGKILL');
+        signalSeen(pid, 'SIGCONT');
+        signalSeen(pid, 'SIGKILL');
       }
       // A restart by the code under test leaves another process on the same path, perhaps of another version.
       for (const { pid: left, words } of await processTable()) {
-        if (words.includes(socket)) endProcess(left);
+        if (words.includes(socket)) signalSeen(left, 'SIGKILL');
       }
       if (options.directory === undefined) await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-function endProcess(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (error) {
-    // It ended by itself since it was seen.
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
-  }
 }
 
 /** Start time of a process in clock ticks since boot; undefined when it is gone or a zombie. */

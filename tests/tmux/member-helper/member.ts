@@ -22,6 +22,7 @@ import {
   self,
   unhex,
 } from '../../support/helper-client.ts';
+import { signalSeen } from '../../support/process-table.ts';
 import { startTicks, tmuxBinary, type Version } from '../../support/tmux-server.ts';
 
 /**
@@ -119,7 +120,7 @@ export class Member implements AsyncDisposable {
       start: Number(start),
       words,
       async [Symbol.asyncDispose]() {
-        if ((await startTicks(pid)) === ticks) process.kill(pid, 'SIGKILL');
+        if ((await startTicks(pid)) === ticks) signalSeen(pid, 'SIGKILL');
         await rm(socket, { force: true });
       },
     };
@@ -155,10 +156,10 @@ export class Member implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const [pid, ticks] of this.#started) {
-      if ((await startTicks(pid)) === ticks) process.kill(pid, 'SIGKILL');
+      if ((await startTicks(pid)) === ticks) signalSeen(pid, 'SIGKILL');
     }
     if (this.#account !== undefined) {
-      for (const pid of await processesOf(this.runner.uid)) process.kill(pid, 'SIGKILL');
+      for (const pid of await processesOf(this.runner.uid)) signalSeen(pid, 'SIGKILL');
       // -f: a zombie that process 1 has not reaped yet counts as a running process.
       await execa('userdel', ['-f', this.#account], { reject: false });
     }
