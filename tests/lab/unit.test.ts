@@ -142,6 +142,36 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux'))
       });
     });
 
+    it('asks no name server anything, so that a dead one costs no call, no start and no act', async () => {
+      // A resolver that takes questions, notes them and never answers; and a name that nothing else knows.
+      await machine.sh(
+        `cat >/run/silent.pl; systemd-run --quiet --unit=silent perl /run/silent.pl
+      hostname nowhere-to-be-found
+      rm -f /etc/resolv.conf; printf 'nameserver 127.0.0.77\\noptions timeout:1 attempts:1\\n' >/etc/resolv.conf
+      sed -i '/^hosts:/d' /etc/nsswitch.conf; echo 'hosts: files dns' >>/etc/nsswitch.conf`,
+        {
+          input: `use Socket; socket my $s, AF_INET, SOCK_DGRAM, 0; $| = 1;
+bind $s, pack_sockaddr_in(53, inet_aton('127.0.0.77')) or die; open my $f, '>>', '/run/questions'; $f->autoflush;
+use IO::Handle; while (defined recv $s, my $q, 512, 0) { print $f $q =~ s/[^a-z-]//gr, "\\n" }`,
+        },
+      );
+      const asked = async () =>
+        (await machine.sh('cat /run/questions'))
+          .split('\n')
+          .filter((name) => /nowhere|localhost|muxwarden/.test(name));
+      await machine.sh('until test -e /run/questions; do sleep 0.05; done');
+      // As everybody's sudo does here, but for the rule of the service.
+      await machine.run(['sudo', '-n', '-l'], { user: 'bob' });
+      const before = await asked();
+      expect(before.join()).toContain('nowhere-to-be-found');
+      await machine.sh('systemctl restart muxwarden');
+      await connected();
+      expect((await restarted('bob')).pids).toHaveLength(2);
+      expect((await machine.run(['muxwarden', 'members', 'list'])).exitCode).toBe(0);
+      await machine.run(['sudo', '-n', '-u', 'alice', '/bin/true'], { user: 'muxwarden' });
+      expect(await asked()).toEqual(before);
+    }, 120_000);
+
     const provision = `mutation ($input: ProvisionMemberInput!) { provisionMember(input: $input) {
       __typename ... on UserError { code message }
       ... on ProvisionMemberPayload { account done removed ended { pid } member { osUser } }
