@@ -289,16 +289,18 @@ export class ChainAudit implements Audit {
   }
 }
 
+const events = new WeakMap<SealedRow, AuditEvent>();
+
+/** What callers see of a row; of the same row the same object, for what is made of it is made once for all. */
 function eventOf(row: SealedRow): AuditEvent;
 function eventOf(row: SealedRow | undefined): AuditEvent | undefined;
 function eventOf(row: SealedRow | undefined): AuditEvent | undefined {
   if (row === undefined) return undefined;
-  const {
-    bootId: _boot,
-    monotonicMs: _monotonic,
-    keyId: _key,
-    previous: _previous,
-    ...event
-  } = row;
-  return { ...event, facts: withoutClaim(event.facts) };
+  let event = events.get(row);
+  if (event === undefined) {
+    const { bootId: _1, monotonicMs: _2, keyId: _3, previous: _4, ...rest } = row;
+    event = { ...rest, facts: withoutClaim(rest.facts) };
+    events.set(row, event);
+  }
+  return event;
 }

@@ -118,6 +118,21 @@ describe('the feed', () => {
     }
   });
 
+  it('gives followers who may see the same the very same events, made once for all', async () => {
+    const leave = new AbortController();
+    const feeds = await Promise.all(
+      Array.from({ length: 5 }, () => writer(0).follow(undefined, all, leave.signal)),
+    );
+    const followers = feeds.map((feed) => feed[Symbol.asyncIterator]());
+    const next = followers.map((each) => each.next());
+    const added = await writer(1).append(entry());
+    const events = (await Promise.all(next)).map(({ value }) => value?.event);
+    leave.abort();
+    for (const each of followers) expect((await each.next()).done).toBe(true);
+    expect(events[0]).toEqual(added);
+    expect(new Set(events).size).toBe(1);
+  });
+
   it('begins with the present: a row before it does not come, one right after it does', async () => {
     await writer(0).append(entry());
     const leave = new AbortController();
