@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
+import type { Clock } from '../../src/concurrency/clock.ts';
 import { readConfig } from '../../src/config.ts';
 import { LocalFleet } from '../../src/tmux/local-fleet.ts';
 import type { ListingChange, MemberListing, ServerView } from '../../src/tmux/model.ts';
@@ -25,6 +26,7 @@ export interface LocalFleetOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** Default: `['alice']`, each of them with the same Linux user and directory. */
   readonly memberIds?: readonly string[];
+  readonly clock?: Clock;
 }
 
 export async function localFleet(options: LocalFleetOptions = {}): Promise<LocalFleetFixture> {
@@ -41,6 +43,7 @@ export async function localFleet(options: LocalFleetOptions = {}): Promise<Local
         MUXWARDEN_STATE_DIR: directory,
         ...options.environment,
       }),
+      ...(options.clock && { clock: options.clock }),
     }),
   );
   await fleet.prepare();

@@ -10,11 +10,13 @@ import { waitedForCoreMs } from '../support/core-wait.ts';
 import { leaveNoDescriptor } from '../support/descriptors.ts';
 import { localFleet } from '../support/local-fleet.ts';
 import { descendants } from '../support/process-table.ts';
+import { SkippingClock } from '../support/skipping-clock.ts';
 import { eventually } from '../support/tmux-server.ts';
 
 describe('a frozen server', () => {
   it('costs nobody anything: 20 clients poll for 7 s, and each poll is answered at once', async () => {
-    await using world = await localFleet({ memberIds: ['alice', 'bob'] });
+    const clock = new SkippingClock();
+    await using world = await localFleet({ memberIds: ['alice', 'bob'], clock });
     const frozen = await world.tmux({ name: 'frozen' });
     await world.tmux({ name: 'fine' });
     await Promise.all([world.fleet.read('alice'), world.fleet.read('bob')]);
@@ -57,15 +59,14 @@ describe('a frozen server', () => {
     const left = await descendants(process.pid);
     expect(left.filter(({ command }) => command.startsWith('tmux '))).toEqual([]);
 
-    for (let second = 0; second < 12; second++) {
-      await world.read();
-      await wait(1_000);
-    }
-    expect(world.server('frozen')).toMatchObject({
-      status: 'STOPPED',
-      listing: { state: 'UNKNOWN' },
-      sessions: null,
-    });
+    // Not yet 15 s, then more.
+    clock.skip(5_000);
+    await world.refresh();
+    expect(world.server('frozen').listing.state).toBe('STALE');
+    clock.skip(10_000);
+    await world.refresh();
+    expect(world.server('frozen').listing.state).toBe('UNKNOWN');
+    expect(world.server('frozen')).toMatchObject({ status: 'STOPPED', sessions: null });
     process.kill(pid, 'SIGCONT');
     const at = performance.now();
     await world.refresh();
@@ -149,7 +150,8 @@ describe('the service itself', () => {
     const lines = createInterface({ input: service.stdout })[Symbol.asyncIterator]();
     expect((await lines.next()).value).toBe('synced');
     service.kill('SIGSTOP');
-    await wait(5_000);
+    // Four intervals long.
+    await wait(2_000);
     service.kill('SIGCONT');
     let most = 0;
     for (let look = 0; look < 8; look++) {
@@ -176,7 +178,8 @@ describe('the service itself', () => {
 
 describe('an oversized answer', () => {
   it('is OUTPUT_TOO_LARGE for its server alone, and costs no memory that stays', async () => {
-    await using world = await localFleet();
+    const clock = new SkippingClock();
+    await using world = await localFleet({ clock });
     const big = await world.tmux({ name: 'big', command: ['exec sleep 1000'] });
     await world.tmux({ name: 'fine' });
     await world.read();
@@ -202,7 +205,7 @@ describe('an oversized answer', () => {
     expect(world.server('fine').listing.state).toBe('FRESH');
     expect((await world.read()).status.state).toBe('FRESH');
     expect(process.memoryUsage().rss - memory).toBeLessThan(10 << 20);
-    await wait(15_500);
+    clock.skip(15_500);
     await world.refresh();
     expect(world.server('big')).toMatchObject({
       listing: { state: 'UNKNOWN', reason: 'OUTPUT_TOO_LARGE' },
