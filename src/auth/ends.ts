@@ -8,36 +8,46 @@ import { grantMs } from './grants.ts';
 import { linkMs, sessionIdleMs } from './sessions.ts';
 
 /**
- * Whether credentials are over. An end is a moment of the wall clock; how far off it is, is measured
- * by the clock that does not jump, from the first look on, so that a wall clock which is set back
- * lengthens no life. What was over once is over for good: here at once, and for every later process
- * when `storeEnds` has put it into the database.
+ * Whether credentials are over. An end is a moment of the wall clock: past it nobody is let in. How far
+ * off it is, is measured by the clock that does not jump as well, from the first look on, and what that one
+ * ended is over for good: here at once, and for every later process when `storeEnds` has put it into the
+ * database. So a wall clock that is set back lengthens no life, and one that was ahead by mistake
+ * ends none that goes on once it is right again.
  */
 export class Ends {
   readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
-  readonly #seen = new Map<string, { readonly end: number; over: number }>();
+  readonly #seen = new Map<string, { readonly end: number; readonly over: number }>();
 
   constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#clock = clock;
   }
 
   keyIsOver({ id, expiresAt, endedAt }: Pick<ApiKey, 'id' | 'expiresAt' | 'endedAt'>): boolean {
-    return endedAt !== null || (expiresAt !== null && this.#isOver(id, expiresAt));
+    return endedAt !== null || (expiresAt !== null && this.#look(id, expiresAt).isOver);
   }
 
   /** @param lastSeenAt may be later than what the row says */
   sessionIsOver({ id, expiresAt }: SessionRow, lastSeenAt: Date): boolean {
-    const idleEnd = new Date(lastSeenAt.getTime() + sessionIdleMs);
-    return this.#isOver(id, expiresAt) || this.#isOver(`${id} unused`, idleEnd);
+    return (
+      this.#look(id, expiresAt).isOver || this.#look(`${id} unused`, idleEnd(lastSeenAt)).isOver
+    );
   }
 
-  /** What of these is over and is not stored so. Forgets all others that were ever asked for. */
+  /** What of these is over for good and is not stored so. Forgets all others that were ever asked for. */
   among(rows: AccountRows, lastSeenAt: (session: SessionRow) => Date): Over {
+    const forGood = (name: string, end: Date, lifeMs?: number) =>
+      this.#look(name, end, lifeMs).isOverForGood;
     const over = {
-      apiKeys: rows.apiKeys.filter((key) => key.endedAt === null && this.keyIsOver(key)),
-      sessions: rows.sessions.filter((row) => this.sessionIsOver(row, lastSeenAt(row))),
-      links: rows.links.filter((row) => this.#isOver(hex(row), row.expiresAt, linkMs)),
-      grants: rows.grants.filter((row) => this.#isOver(hex(row), row.expiresAt, grantMs)),
+      apiKeys: rows.apiKeys.filter(
+        ({ id, expiresAt, endedAt }) =>
+          endedAt === null && expiresAt !== null && forGood(id, expiresAt),
+      ),
+      sessions: rows.sessions.filter(
+        (row) =>
+          forGood(row.id, row.expiresAt) || forGood(`${row.id} unused`, idleEnd(lastSeenAt(row))),
+      ),
+      links: rows.links.filter((row) => forGood(hex(row), row.expiresAt, linkMs)),
+      grants: rows.grants.filter((row) => forGood(hex(row), row.expiresAt, grantMs)),
     };
     const known = new Set([
       ...rows.apiKeys.map(({ id }) => id),
@@ -49,7 +59,7 @@ export class Ends {
   }
 
   /** @param lifeMs how long such a one lives; with much more to go, the clock was set back since it began */
-  #isOver(name: string, expiresAt: Date, lifeMs = Number.POSITIVE_INFINITY): boolean {
+  #look(name: string, expiresAt: Date, lifeMs = Number.POSITIVE_INFINITY) {
     const now = this.#clock.monotonic();
     const end = expiresAt.getTime();
     const rest = end - this.#clock.now();
@@ -58,8 +68,8 @@ export class Ends {
       seen = { end, over: rest > 2 * lifeMs ? now : now + rest };
       this.#seen.set(name, seen);
     }
-    if (rest <= 0) seen.over = Math.min(seen.over, now);
-    return seen.over <= now;
+    const isOverForGood = seen.over <= now;
+    return { isOver: isOverForGood || rest <= 0, isOverForGood };
   }
 }
 
@@ -94,4 +104,5 @@ export async function storeEnds(
     await drizzle.delete(grants).where(inArray(grants.tokenHash, hashes(over.grants)));
 }
 
+const idleEnd = (lastSeenAt: Date) => new Date(lastSeenAt.getTime() + sessionIdleMs);
 const hex = ({ tokenHash }: { readonly tokenHash: Buffer }) => tokenHash.toString('hex');

@@ -177,6 +177,18 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
     await using next = await openAccounts(test.database, new FakeClock(clock.now()), options);
     await expectOver(next, seenOver);
     await expectOver(next, within);
+    // A clock that is ahead by mistake lets nobody in, and has ended nothing once it is right again.
+    const ahead = await everything(later);
+    clock.setBack(-30 * 86_400_000);
+    await later.reload();
+    expect(await later.authenticateKey(ahead.key)).toBeUndefined();
+    expect(await later.authenticateSession(ahead.session.token)).toBeUndefined();
+    clock.setBack(30 * 86_400_000);
+    await later.reload();
+    expect(later.current(ahead.viewer)).toBeDefined();
+    expect(await later.authenticateSession(ahead.session.token)).toBeDefined();
+    expect(await timed.redeemLink(ahead.token)).toBeDefined();
+    expect(await grants.holds(ahead.viewer, ahead.grant, act)).toBe(true);
     // Nobody was there when a grant and a link ended, and the clock is a day behind now.
     const alone = await everything(later);
     await using behind = await openAccounts(
