@@ -1,26 +1,24 @@
 import { type HelperAnswer, HelperError } from '../member-helper.ts';
-import { Lines } from './lines.ts';
+import { GrowingLines, type Lines } from './lines.ts';
 
 /**
  * The bytes of one answer of the helper, until its end record.
  *
  * An answer is whole when its last line is an `end` that fits: the sequence number asked for, and as
- * many rows and bytes as came. Short of that nothing of it is believed. It is neither split nor
- * decoded until somebody asks: most answers equal the one before.
+ * many rows and bytes as came. Short of that nothing of it is believed. Where its lines begin is looked
+ * for as it comes, so that little is left to do at its end; nothing is decoded until somebody asks, for
+ * most answers equal the one before.
  */
 export const maxAnswerBytes = 1 << 20;
 /** `begin` and `end` around the rows, and a `fail`. */
 const frameBytes = 8_192;
-const endLineBytes = 80;
 const lf = 0x0a;
 const fail = Buffer.from('fail\t');
 
 export class AnswerBytes {
   readonly #sequence: number;
   readonly #request: string;
-  readonly #chunks: Buffer[] = [];
-  #tail: Buffer = Buffer.alloc(0);
-  #bytes = 0;
+  readonly #lines = new GrowingLines();
 
   /** `request` is the first word, which the `begin` line repeats. */
   constructor(sequence: number, request: string) {
@@ -29,45 +27,32 @@ export class AnswerBytes {
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#lines.byteLength;
   }
 
   /** True once the end record is there. @throws HelperError OUTPUT_TOO_LARGE */
   push(chunk: Buffer): boolean {
-    this.#bytes += chunk.length;
-    if (this.#bytes > maxAnswerBytes + frameBytes) {
+    if (this.bytes + chunk.length > maxAnswerBytes + frameBytes) {
       throw new HelperError('OUTPUT_TOO_LARGE', 'the helper answered more than 1 MiB');
     }
-    this.#chunks.push(chunk);
-    this.#tail = Buffer.concat([this.#tail, chunk.subarray(-endLineBytes)]).subarray(-endLineBytes);
-    return this.#endsWithEnd();
-  }
-
-  #endsWithEnd(): boolean {
-    const tail = this.#tail;
-    if (tail.length < 5 || tail[tail.length - 1] !== lf) return false;
-    const before = tail.lastIndexOf(lf, tail.length - 2);
-    return tail.subarray(before + 1).indexOf('end\t') === 0;
+    this.#lines.push(chunk);
+    return chunk.at(-1) === lf && this.#lines.last.startsWith('end\t');
   }
 
   /** @throws HelperError MALFORMED_ANSWER */
   answer(): HelperAnswer {
-    const bytes = Buffer.concat(this.#chunks);
-    const beginEnd = bytes.indexOf(lf) + 1;
-    const endStart = bytes.lastIndexOf(lf, bytes.length - 2) + 1;
-    const begin = bytes.toString('latin1', 0, Math.max(0, beginEnd - 1));
-    if (begin !== `begin\t${this.#sequence}\t${this.#request}` || endStart < beginEnd) {
+    const all = this.#lines.all();
+    if (all.count < 2 || all.text(0) !== `begin\t${this.#sequence}\t${this.#request}`) {
       throw malformed('it does not begin as asked');
     }
-    const counted = bytes.subarray(beginEnd, endStart);
-    const lines = Lines.of(counted);
-    const end = `end\t${this.#sequence}\t${lines.count}\t${counted.length}\n`;
-    if (bytes.toString('latin1', endStart) !== end) {
+    const rows = all.part(1, all.count - 1);
+    const end = `end\t${this.#sequence}\t${rows.count}\t${rows.byteLength}\n`;
+    if (all.part(all.count - 1).toString() !== end) {
       throw malformed('its end record does not fit what came');
     }
-    const last = lines.count - 1;
-    if (last < 0 || !lines.begins(last, fail)) return lazyAnswer(lines, undefined);
-    return lazyAnswer(lines.part(0, last), lines.text(last));
+    const last = rows.count - 1;
+    if (last < 0 || !rows.begins(last, fail)) return lazyAnswer(rows, undefined);
+    return lazyAnswer(rows.part(0, last), rows.text(last));
   }
 }
 

@@ -10,21 +10,28 @@ export class Lines {
   readonly #bytes: Buffer;
   /** One more than there are lines: each ends, with its LF, where the next begins. */
   readonly #starts: Uint32Array;
+  /** What the first byte is counted as. */
+  readonly #base: number;
 
-  private constructor(bytes: Buffer, starts: Uint32Array) {
+  /** Of bytes whose lines begin at `starts`; the last of these is where the last line ends. */
+  constructor(bytes: Buffer, starts: Uint32Array, base = 0) {
     this.#bytes = bytes;
     this.#starts = starts;
+    this.#base = base;
   }
 
   static of(bytes: Buffer): Lines {
-    const starts = [0];
-    for (let at = bytes.indexOf(lf); at !== -1; at = bytes.indexOf(lf, at + 1)) starts.push(at + 1);
-    if (starts.at(-1) !== bytes.length) starts.push(bytes.length);
-    return new Lines(bytes, new Uint32Array(starts));
+    const lines = new GrowingLines();
+    lines.push(bytes);
+    return lines.all();
   }
 
   get count(): number {
     return this.#starts.length - 1;
+  }
+
+  get byteLength(): number {
+    return this.#start(this.count) - this.#start(0);
   }
 
   /** One of them, without its LF. */
@@ -45,19 +52,26 @@ export class Lines {
     return true;
   }
 
+  /** The numbers of those that begin so. */
+  beginningWith(beginning: Uint8Array): readonly number[] {
+    const numbers: number[] = [];
+    const [first] = beginning;
+    for (let at = 0; at < this.count; at += 1) {
+      if (this.#bytes[this.#start(at)] === first && this.begins(at, beginning)) numbers.push(at);
+    }
+    return numbers;
+  }
+
   /** Those from one number up to another, of the same bytes. */
   part(from: number, to = this.count): Lines {
-    return new Lines(this.#bytes, this.#starts.subarray(from, to + 1));
+    return new Lines(this.#bytes, this.#starts.subarray(from, to + 1), this.#base);
   }
 
   /** The same with bytes of their own, so that they hold no others in memory. */
   kept(): Lines {
     const from = this.#start(0);
     const bytes = Buffer.from(this.#bytes.subarray(from, this.#start(this.count)));
-    return new Lines(
-      bytes,
-      this.#starts.map((start) => start - from),
-    );
+    return new Lines(bytes, this.#starts.slice(), this.#base + from);
   }
 
   /** The numbers of those that are not the same in `other`, which has as many. */
@@ -88,6 +102,53 @@ export class Lines {
   }
 
   #start(at: number): number {
-    return this.#starts[at] ?? this.#bytes.length;
+    return (this.#starts[at] ?? this.#base + this.#bytes.length) - this.#base;
+  }
+}
+
+/** Bytes that come in parts; where lines begin is looked for in each part as it comes. */
+export class GrowingLines {
+  #bytes: Buffer = Buffer.allocUnsafe(1 << 12);
+  #length = 0;
+  #starts = new Uint32Array(1 << 6);
+  /** How many line feeds came. */
+  #feeds = 0;
+
+  get byteLength(): number {
+    return this.#length;
+  }
+
+  push(part: Buffer): void {
+    const length = this.#length + part.length;
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(2 * length);
+      this.#bytes.copy(larger, 0, 0, this.#length);
+      this.#bytes = larger;
+    }
+    part.copy(this.#bytes, this.#length);
+    for (let at = part.indexOf(lf); at !== -1; at = part.indexOf(lf, at + 1)) {
+      this.#feeds += 1;
+      // Room for one that no line feed ends.
+      if (this.#feeds + 1 >= this.#starts.length) {
+        const larger = new Uint32Array(2 * this.#starts.length);
+        larger.set(this.#starts);
+        this.#starts = larger;
+      }
+      this.#starts[this.#feeds] = this.#length + at + 1;
+    }
+    this.#length = length;
+  }
+
+  /** The last line that a line feed ends. */
+  get last(): string {
+    const [from, to] = [this.#starts[this.#feeds - 1], this.#starts[this.#feeds]];
+    return this.#feeds === 0 ? '' : this.#bytes.toString('latin1', from, to);
+  }
+
+  all(): Lines {
+    const unended = this.#starts[this.#feeds] !== this.#length;
+    if (unended) this.#starts[this.#feeds + 1] = this.#length;
+    const count = this.#feeds + (unended ? 1 : 0);
+    return new Lines(this.#bytes.subarray(0, this.#length), this.#starts.subarray(0, count + 1));
   }
 }

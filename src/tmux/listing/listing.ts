@@ -1,5 +1,7 @@
 import type { Clock } from '../../concurrency/clock.ts';
+import { Turn } from '../../concurrency/turn.ts';
 import type { Config } from '../../config.ts';
+import type { Lines } from '../helper/lines.ts';
 import { HelperError, type MemberHelper } from '../member-helper.ts';
 import type { ServerChange } from '../member-tmux.ts';
 import type { AgentState, MemberListing, PaneRef, ServerRef } from '../model.ts';
@@ -7,7 +9,7 @@ import { Doorbell } from './doorbell.ts';
 import type { Edition } from './edition.ts';
 import { Freshness, type Moment } from './freshness.ts';
 import { ListingView } from './listing-view.ts';
-import { parseSnapshot, type Snapshot } from './rows.ts';
+import { parseSnapshot } from './rows.ts';
 import { directoryReason, isFailing, ServerCells } from './server-cells.ts';
 import { paneParser } from './session-rows.ts';
 
@@ -47,6 +49,8 @@ interface Attempt {
 }
 
 const askMs = 3_000;
+/** For so long the event loop is held by what a look tells, or as long as one server's rows take. */
+const turnMs = 1;
 
 export class Listing implements Disposable {
   readonly #options: ListingOptions;
@@ -237,7 +241,7 @@ export class Listing implements Disposable {
         const { code, detail } = answer.failure;
         throw new HelperError('HELPER_FAILED', `the helper says ${code}: ${detail}`);
       }
-      if (!signal.aborted) this.#apply(parseSnapshot(answer.lines), attempt);
+      if (!signal.aborted) await this.#apply(answer.lines, attempt);
     } catch (error) {
       if (!signal.aborted) this.#failed(attempt, error);
     }
@@ -258,7 +262,9 @@ export class Listing implements Disposable {
     this.#servers.lookFailed(reason, detail, attempt.acts);
   }
 
-  #apply(snapshot: Snapshot, { started, acts }: Attempt): void {
+  async #apply(lines: Lines, { started, acts }: Attempt): Promise<void> {
+    const turn = new Turn(this.#options.clock, turnMs);
+    const snapshot = parseSnapshot(lines);
     const { member, columns, directories } = snapshot;
     const ownClientPids = this.#options.ownClientPids();
     const agentKinds = this.#options.config.agents;
@@ -271,6 +277,10 @@ export class Listing implements Disposable {
       started,
       ended: this.#moment(),
     };
+    const { signal } = this.#closed;
+    const unasked = await this.#servers.apply(snapshot, context, acts, turn, signal);
+    if (signal.aborted) return;
+    if (unasked) this.#again = true;
     this.#deadSockets = snapshot.deadSockets;
     const failing = directories.filter(isFailing);
     const [first] = failing;
@@ -280,7 +290,7 @@ export class Listing implements Disposable {
       const pause = failing.length === directories.length ? context.ended : undefined;
       this.#freshness.fail(directoryReason(first), first.detail, pause);
     }
-    if (this.#servers.apply(snapshot, context, acts)) this.#again = true;
+    await turn.over();
   }
 
   // ---- what readers see ----

@@ -60,8 +60,7 @@ export interface ServerSection extends ServerRow {
 
 /** @throws HelperError MALFORMED_ANSWER: these rows are the helper's own words, so nothing is dropped */
 export function parseSnapshot(lines: Lines): Snapshot {
-  const starts: number[] = [];
-  for (let at = 0; at < lines.count; at += 1) if (lines.begins(at, kinds.server)) starts.push(at);
+  const starts = lines.beginningWith(kinds.server);
   const head = splitRows(lines.part(0, starts[0]).toString());
   const memberRow = head.find(([kind]) => kind === 'member');
   if (memberRow === undefined) throw malformed('member');

@@ -252,16 +252,18 @@ export class ServerCell {
   #read(told: Lines, context: CellContext): Rows | undefined {
     const { columns, agentKinds, ownClientPids } = context;
     const before = this.#rows;
-    const lines = told.kept();
     if (before !== undefined && before.lines.count === told.count) {
       const differing = told.differing(before.lines);
       if (differing.length === 0) return withOthers(before, ownClientPids);
-      const pairs = differing.map((at) => [before.lines.text(at), lines.text(at)] as const);
+      const pairs = differing.map((at) => [before.lines.text(at), told.text(at)] as const);
       const listed = before.areOfPanes
         ? withChangedPanes(before.listed, pairs, context.paneParser)
         : undefined;
-      if (listed !== undefined) return withOthers({ ...before, lines, listed }, ownClientPids);
+      if (listed !== undefined) {
+        return withOthers({ ...before, lines: told.kept(), listed }, ownClientPids);
+      }
     }
+    const lines = told.kept();
     const text = lines.toString();
     const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
     if (identity?.pid !== this.#row.pid) return undefined;

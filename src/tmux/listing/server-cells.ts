@@ -1,3 +1,4 @@
+import type { Turn } from '../../concurrency/turn.ts';
 import { type ServerChange, serverKey } from '../member-tmux.ts';
 import type { AgentState, PaneRef, Reason, ServerRef, ServerView } from '../model.ts';
 import type { Moment } from './freshness.ts';
@@ -54,11 +55,22 @@ export class ServerCells {
     });
   }
 
-  /** `acts` is how many had ended when the snapshot began. True: some server is to be asked at once. */
-  apply(snapshot: Snapshot, context: CellContext, acts: number): boolean {
+  /**
+   * `acts` is how many had ended when the snapshot began. True: some server is to be asked at once.
+   * Server by server, each as a whole: acts of ours may end in between, as they may before.
+   */
+  async apply(
+    snapshot: Snapshot,
+    context: CellContext,
+    acts: number,
+    turn: Turn,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const { member, directories, servers } = snapshot;
     this.#bootId = member.bootId;
-    this.#held = snapshot.look;
+    this.#held = null;
+    const actsBefore = this.#acts;
+    let held = snapshot.look;
     const seen = new Set<string>();
     let unasked = false;
     const taken = servers.filter(({ code }) => code === 'ETAKEN');
@@ -67,9 +79,12 @@ export class ServerCells {
       seen.add(serverKey(cell.ref));
       if (cell.actedAt <= acts) cell.apply(section, context);
       const rowsCame = section.code === 'OK' || section.code === 'SAME';
-      if (rowsCame && (cell.actedAt > acts || cell.freshness.failing)) this.#held = null;
+      if (rowsCame && (cell.actedAt > acts || cell.freshness.failing)) held = null;
       unasked ||= cell.unasked;
+      await turn.over();
+      if (signal.aborted) return false;
     }
+    if (this.#acts === actsBefore) this.#held = held;
     const failing = directories.filter(isFailing);
     for (const [key, cell] of this.#cells) {
       if (seen.has(key) || cell.actedAt > acts) continue;

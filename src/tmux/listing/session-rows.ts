@@ -45,6 +45,7 @@ export interface PaneRow extends PanePlace {
 
 /** Reads single lines; undefined for one that is no pane's, or does not fit. */
 export interface PaneParser {
+  /** Of a line that was read before. */
   place(line: string): PanePlace | undefined;
   row(line: string): PaneRow | undefined;
 }
@@ -88,19 +89,18 @@ export function parseSessionRows(
 
 export function paneParser(columns: Columns, agentKinds: AgentKinds): PaneParser {
   const at = placesOf(columns.get('pane') ?? []);
-  const fieldsOf = (line: string): Fields | undefined => {
-    const row = line.split('\t');
-    if (row[0] !== 'pane' || row.length !== at.size + 1) return undefined;
-    return (name) => row[at.get(name) ?? -1] ?? '';
-  };
+  const first = ['session', 'window', 'id', 'index'].map((name) => at.get(name) ?? -1);
+  const upToPlace = Math.max(...first) + 1;
+  const fieldOf = (row: readonly string[]) => (name: string) => row[at.get(name) ?? -1] ?? '';
   return {
     place(line) {
-      const field = fieldsOf(line);
-      return field && placeOf(field);
+      const row = line.split('\t', upToPlace);
+      return row[0] === 'pane' ? placeOf(fieldOf(row)) : undefined;
     },
     row(line) {
-      const field = fieldsOf(line);
-      return field && paneRow(field, agentKinds);
+      const row = line.split('\t');
+      const fits = row[0] === 'pane' && row.length === at.size + 1;
+      return fits ? paneRow(fieldOf(row), agentKinds) : undefined;
     },
   };
 }
