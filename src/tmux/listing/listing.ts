@@ -265,6 +265,7 @@ export class Listing implements Disposable {
   async #apply(lines: Lines, { started, acts }: Attempt): Promise<void> {
     const turn = new Turn(this.#options.clock, turnMs);
     const snapshot = parseSnapshot(lines);
+    await turn.over();
     const { member, columns, directories } = snapshot;
     const ownClientPids = this.#options.ownClientPids();
     const agentKinds = this.#options.config.agents;
