@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { chainFiles, inspect } from '../../src/audit/inspection.ts';
+import { connect } from '../support/graphql-over-http.ts';
 import { lacks } from '../support/needs.ts';
 import { library } from '../support/patched-tmux.ts';
 import { openTestDatabase } from '../support/postgres.ts';
@@ -30,15 +31,17 @@ it.skipIf(lacks('gcc'))(
     };
     await set(0);
     const preloaded = await library(folder.path, 'wall-clock', {});
-    await using service = await startServiceProcess({
-      folder: folder.path,
-      environment: {
-        DATABASE_URL: test.config.databaseUrl ?? expect.fail(),
-        MUXWARDEN_LISTING_INTERVAL_MS: '200',
-        MUXWARDEN_TEST_CLOCK: clock,
-        LD_PRELOAD: preloaded,
-      },
-    });
+    const start = () =>
+      startServiceProcess({
+        folder: folder.path,
+        environment: {
+          DATABASE_URL: test.config.databaseUrl ?? expect.fail(),
+          MUXWARDEN_LISTING_INTERVAL_MS: '200',
+          MUXWARDEN_TEST_CLOCK: clock,
+          LD_PRELOAD: preloaded,
+        },
+      });
+    await using service = await start();
     const followed: number[] = [];
     const times: number[] = [];
     const stop = new AbortController();
@@ -104,6 +107,45 @@ it.skipIf(lacks('gcc'))(
     await eventually(() => followed.includes(sequences.at(-1) ?? 0), 'the last row is followed');
     stop.abort();
     await following;
+    // A key whose end was seen is over for good, whatever the clock says later, and whoever reads it.
+    const { data: who } = await service.query<{ viewer: { member: { id: string } } }>(
+      '{ viewer { member { id } } }',
+    );
+    const makeKey = async (days: number) => {
+      const { data } = await service.query<{ createApiKey: { key: string } }>(
+        `mutation($input: CreateApiKeyInput!) { createApiKey(input: $input) {
+          ... on CreateApiKeyPayload { key } ... on UserError { message } } }`,
+        {
+          input: {
+            idempotencyKey: randomUUID(),
+            memberId: who?.viewer.member.id,
+            name: 'ends',
+            scopes: ['READ'],
+            expiresAt: new Date(Date.now() + days * day * 1_000).toISOString(),
+          },
+        },
+      );
+      return data?.createApiKey.key ?? expect.fail();
+    };
+    const works = async ({ url }: { readonly url: string }, key: string) =>
+      (await connect(url, key).query('{ viewer { role } }')).data !== null;
+    const key = await makeKey(1);
+    expect(await works(service, key)).toBe(true);
+    await set(2 * day);
+    expect(await works(service, key)).toBe(false);
+    // A new key has the accounts looked at.
+    const other = await makeKey(9);
+    await set(0);
+    expect([await works(service, key), await works(service, other)]).toEqual([false, true]);
+    await eventually(async () => {
+      const { rows } = await test.database.pool.query(
+        'select 1 from api_keys where ended_at is not null',
+      );
+      return rows.length === 1;
+    }, 'its end is stored');
+    await service[Symbol.asyncDispose]();
+    await using next = await start();
+    expect([await works(next, key), await works(next, other)]).toEqual([false, true]);
     // Every row from the first one on, once, in order; and the clock did jump.
     expect(followed).toEqual(followed.map((_, index) => (followed[0] ?? 0) + index));
     expect(Math.max(...times) - Math.min(...times)).toBeGreaterThan(400 * day * 1_000);

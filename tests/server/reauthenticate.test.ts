@@ -193,6 +193,11 @@ describe('a grant', () => {
     expect(await grants.holds(viewer, grant, act)).toBe(true);
     await clock.advance(59_000);
     expect(await grants.holds(viewer, grant, act)).toBe(true);
+    // Whoever looks from elsewhere goes by the stored end: nobody there removes it.
+    const later = new FakeClock(clock.now() + 1_500);
+    const elsewhere = new Grants(service.database.database, later);
+    expect(await elsewhere.holds(viewer, grant, act)).toBe(false);
+    expect(await elsewhere.use(viewer, grant, act)).toBe(false);
     await clock.advance(2_000);
     expect(await grants.use(viewer, grant, act)).toBe(false);
     clock.setBack(3_600_000);
