@@ -24,7 +24,11 @@ export class Outlet {
     while (this.isFull) await this.#drained.wait();
   }
 
-  write(bytes: Uint8Array): void {
-    if (!this.#stream.destroyed && !this.#stream.writableEnded) this.#stream.write(bytes);
+  /** All of these at once, and nothing in between. */
+  write(...pieces: readonly Uint8Array[]): void {
+    if (this.#stream.destroyed || this.#stream.writableEnded) return;
+    if (pieces.length > 1) this.#stream.cork();
+    for (const piece of pieces) this.#stream.write(piece);
+    if (pieces.length > 1) this.#stream.uncork();
   }
 }

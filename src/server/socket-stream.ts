@@ -29,7 +29,7 @@ export function sentOn(
         const step = await results.next();
         if (step.done === true || step.value.errors !== undefined) return step;
         if (!left && socket.readyState === socket.OPEN)
-          outlet.write(textFrame(begin, resultBytes(step.value), end));
+          outlet.write(...textFrame(begin, resultBytes(step.value), end));
       }
     },
     async return() {

@@ -12,5 +12,12 @@ it.each([
   const text = Buffer.alloc(length, 'é{"x":1}');
   const [one, two] = [Math.floor(length / 3), Math.floor(length / 2)];
   const frame = textFrame(text.subarray(0, one), text.subarray(one, two), text.subarray(two));
-  expect(frame.equals(Buffer.concat([Buffer.from(head), text]))).toBe(true);
+  expect(Buffer.concat(frame).equals(Buffer.concat([Buffer.from(head), text]))).toBe(true);
+});
+
+it('what is large is not copied for each who is sent it', () => {
+  const [begin, large, end] = [Buffer.from('{"id":1,'), Buffer.alloc(8_192, 'x'), Buffer.from('}')];
+  const [, middle] = textFrame(begin, large, end);
+  expect(middle).toBe(large);
+  expect(textFrame(begin, large.subarray(1), end)).toHaveLength(1);
 });
