@@ -55,6 +55,7 @@ const pauseMs = 8;
 /** The same for each reader: longer than sending to one takes, so that there is time for other things. */
 const pauseOfReaderMs = 0.02;
 const mostMarks = 64;
+const mostChunks = 6;
 
 type Chunk = Extract<PaneOutputEvent, { kind: 'chunk' }>;
 
@@ -72,9 +73,8 @@ export class PaneLog {
   #nextAt = Number.NEGATIVE_INFINITY;
   #pauseMs = pauseMs;
   #gathering: (() => void) | undefined;
-  #chunk: Chunk | undefined;
-  #chunkFrom = -1;
-  #chunkTo = -1;
+  /** Those read last, by where they begin: who is behind reads what others read a moment ago. */
+  readonly #chunks = new Map<number, { readonly to: number; readonly chunk: Chunk }>();
   #end: PaneEnd | undefined;
   #last: Snapshot | undefined;
   #detached = false;
@@ -207,7 +207,7 @@ export class PaneLog {
   break(reason: PaneGapReason): void {
     this.bytes.break(reason);
     this.#published = this.bytes.end;
-    this.#chunk = undefined;
+    this.#chunks.clear();
     this.snapshot = undefined;
     this.bell.ring();
   }
@@ -228,27 +228,36 @@ export class PaneLog {
     this.bell.ring();
   }
 
-  /** The bytes from `from` to `to` as an event; the same object for all who ask for the same ones. */
+  /**
+   * The bytes from `from` on, up to `to` at most, as an event; the same object for all who ask for the
+   * same ones. Those who are behind do: long stretches are cut at the same places for everybody.
+   */
   chunk(from: number, to: number): Chunk {
-    const until = Math.min(to, from + chunkBytes);
-    if (this.#chunk !== undefined && this.#chunkFrom === from && this.#chunkTo === until)
-      return this.#chunk;
-    const cursor = this.bytes.cursor(until);
+    const until = Math.min(to, from - (from % chunkBytes) + chunkBytes);
+    const known = this.#chunks.get(from);
+    if (known?.to === until) return known.chunk;
     const data = this.bytes.read(from, until);
-    const carry = this.bytes.carryBefore(from);
-    const state = this.#stateAt(from);
-    this.#chunk = { kind: 'chunk', cursor, at: new Date(this.#clock.now()), data, carry, state };
-    this.#chunkFrom = from;
-    this.#chunkTo = until;
-    return this.#chunk;
+    const chunk: Chunk = {
+      kind: 'chunk',
+      cursor: this.bytes.cursor(until),
+      at: new Date(this.#clock.now()),
+      data,
+      carry: this.bytes.carryBefore(from),
+      state: this.#stateAt(from),
+    };
+    this.#chunks.delete(from);
+    this.#chunks.set(from, { to: until, chunk });
+    const oldest = this.#chunks.keys().next();
+    if (this.#chunks.size > mostChunks && !oldest.done) this.#chunks.delete(oldest.value);
+    return chunk;
   }
 
   #stateAt(offset: number): SequenceState {
     const { bytes } = this;
     if (this.snapshot?.epoch === bytes.epoch && this.snapshot.offset === offset)
       return this.snapshot.state;
-    if (this.#chunk?.cursor === bytes.cursor(offset))
-      return stateAfter(this.#chunk.data, this.#chunk.state);
+    for (const { to, chunk } of this.#chunks.values())
+      if (to === offset) return stateAfter(chunk.data, chunk.state);
     // The last ESC before it decides, and mostly is near.
     for (let size = 4_096; ; size *= 8) {
       const start = Math.max(bytes.start, offset - size);
