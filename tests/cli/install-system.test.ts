@@ -573,7 +573,9 @@ describe.skipIf(unable)('install-system', () => {
   });
 
   it('goes on with the state that an earlier installation left, and ends without a trace', async () => {
-    await machine.sh('/root/again/node /root/again/bin/muxwarden.js install-system');
+    await machine.sh(
+      '/root/again/node /root/again/bin/muxwarden.js install-system --with-provisioning',
+    );
     await machine.sh('systemctl start muxwarden.service');
     await eventually(
       async () =>

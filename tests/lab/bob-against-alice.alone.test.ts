@@ -1,14 +1,14 @@
+import { readFileSync } from 'node:fs';
 import { mkdir, readdir, readFile, readlink, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { waitedForCoreMs } from '../support/core-wait.ts';
 import { lacks } from '../support/needs.ts';
 import { library, patchedTmux } from '../support/patched-tmux.ts';
 import { rounds } from '../support/tier.ts';
 import { eventually, startTicks, type TmuxServer } from '../support/tmux-server.ts';
 import { type Lab, loginOf, startLab } from './lab.ts';
-import { addMembers, lookAtMembers, type MemberSeen } from './members-page.ts';
+import { addMembers, lookAtMembers, type MemberSeen, refresh } from './members-page.ts';
 import type { LiveProcess } from './processes.ts';
 import type { Service } from './service.ts';
 
@@ -43,7 +43,7 @@ const filler = `use Socket; use Fcntl; my @held; for (1 .. 5000) { socket my $s,
 fcntl $s, F_SETFL, O_NONBLOCK; connect $s, pack_sockaddr_un($ARGV[0]) or last; push @held, $s } sleep 3600`;
 
 interface Look {
-  readonly ms: number;
+  /** Of the query about alice. */
   readonly netMs: number;
   readonly alice: MemberSeen | undefined;
   readonly bob: MemberSeen | undefined;
@@ -68,6 +68,12 @@ describe.skipIf(unable)('bob against alice', () => {
   const slower: number[] = [];
   const bobsPrograms: { end(): Promise<void> }[] = [];
 
+  /** Left behind on purpose by the client that he gave us. */
+  const forkedTwice = async () =>
+    (await lab.processesOf(lab.users.bob)).filter(({ command }) =>
+      /-N -S .*staying-/.test(command),
+    );
+
   async function asBob(...argv: readonly string[]): Promise<void> {
     const { bob } = lab.users;
     const [file = '', ...args] = argv;
@@ -83,17 +89,35 @@ describe.skipIf(unable)('bob against alice', () => {
     });
   }
 
+  /**
+   * One query about alice, the same answer in calm and attack, without what either side waited for a
+   * core: bob may keep the cores busy from his own shell. Read at once: a wait for the reading would
+   * count as one of the query.
+   */
+  async function hersNet(): Promise<number> {
+    const waited = () =>
+      [service.pid, 'self'].reduce<number>(
+        (sum, pid) =>
+          sum + Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6,
+        0,
+      );
+    const before = waited();
+    const { ms, errors } = await service.query(
+      '{ member(login: "alice") { listing { state } tmuxServers { id pid sessions { name windows { panes { id } } } } } }',
+    );
+    const net = ms - (waited() - before);
+    if (errors.length > 0) throw new Error(JSON.stringify(errors));
+    return Math.max(0, net);
+  }
+
   /** Gives the p99 of these. */
   async function looks(into: Look[], ms: number): Promise<number> {
     const first = into.length;
-    const waited = async () =>
-      (await waitedForCoreMs(service.pid)) + (await waitedForCoreMs('self'));
     const end = performance.now() + ms;
     while (performance.now() < end) {
-      const before = await waited();
-      const { ms: took, members } = await lookAtMembers(service);
-      const netMs = Math.max(0, took - ((await waited()) - before));
-      into.push({ ms: took, netMs, alice: members.get('alice'), bob: members.get('bob') });
+      const netMs = await hersNet();
+      const { members } = await lookAtMembers(service);
+      into.push({ netMs, alice: members.get('alice'), bob: members.get('bob') });
       await pause(20);
     }
     return percentile(into.slice(first), 0.99);
@@ -111,6 +135,8 @@ describe.skipIf(unable)('bob against alice', () => {
         environment: {
           MUXWARDEN_LISTING_INTERVAL_MS: '1000',
           MUXWARDEN_HELPER_IDLE_MS: `${idleMs}`,
+          // For as long after the last look a member is still asked.
+          MUXWARDEN_LISTING_MAX_AGE_MS: `${rounds(5_000, 15_000)}`,
         },
       });
       await addMembers(lab, service, ['alice', 'bob']);
@@ -124,12 +150,24 @@ describe.skipIf(unable)('bob against alice', () => {
       const staying = join(programs, 'tmux');
       await patchedTmux('3.5a', staying, await library(programs, 'staying-client', {}));
       await execa('chown', ['-R', `${bob.uid}:${bob.gid}`, programs]);
+      // What is slow at first only is nobody's doing.
+      await looks([], calmMs / 2);
       for (let turn = 0; turn < turns; turn += 1) {
         const without = await looks(calm, calmMs);
         const stop = await attackAtOnce(staying, turn);
         slower.push((await looks(attack, attackMs)) / Math.max(1, without));
         await stop();
       }
+      // While he held up our helpers it may not have come to this.
+      const bobsId = (await lookAtMembers(service)).members.get('bob')?.id ?? '';
+      await eventually(
+        async () => {
+          await refresh(service, bobsId);
+          return (await forkedTwice()).length > 0;
+        },
+        'his own client was started',
+        60_000,
+      );
       console.info(
         `${turns} turns; ${calm.length} looks calm: p50 ${percentile(calm, 0.5).toFixed(1)}, p99 ${percentile(calm, 0.99).toFixed(1)} ms; ` +
           `${attack.length} under attack: p50 ${percentile(attack, 0.5).toFixed(1)}, p99 ${percentile(attack, 0.99).toFixed(1)} ms; ${floodMegabytes} MB of output a turn`,
@@ -231,6 +269,8 @@ describe.skipIf(unable)('bob against alice', () => {
     );
     expect(percentile(attack, 0.5)).toBeLessThan(2 * percentile(calm, 0.5) + 5);
     expect(percentile(attack, 0.99)).toBeLessThan(2 * percentile(calm, 0.99) + 50);
+    // One turn on a machine that others use as well says no more than that; several, each by its own calm, do.
+    if (turns > 1) expect(median(slower)).toBeLessThanOrEqual(1.1);
   });
 
   it('lets him reach her by no way of his own', async () => {
@@ -279,9 +319,7 @@ describe.skipIf(unable)('bob against alice', () => {
 
   it('has what his own program forked twice live on as his, with nothing of ours in it', async () => {
     const { bob, service: account } = lab.users;
-    const his = (await lab.processesOf(bob)).filter(({ command }) =>
-      /-N -S .*staying-/.test(command),
-    );
+    const his = await forkedTwice();
     console.info(`${his.length} that bob's own client forked live on as bob's`);
     expect(his.length).toBeGreaterThan(0);
     const opened = async (pid: number) =>

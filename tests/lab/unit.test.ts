@@ -140,6 +140,10 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'systemctl', 'unshare', 'tmux'))
         what: 'unit',
         detail: expect.stringContaining('loginctl enable-linger bob'),
       });
+      // What one member runs there is to use up nothing of the others', nor of the service.
+      expect(
+        await machine.sh('systemctl show muxwarden -p TasksMax -p MemoryMax -p OOMPolicy | sort'),
+      ).toBe('MemoryMax=infinity\nOOMPolicy=continue\nTasksMax=infinity');
     });
 
     it('asks no name server anything, so that a dead one costs no call, no start and no act', async () => {

@@ -50,8 +50,8 @@ CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_AUDIT_WRITE CAP_KILL CAP_SYS_RES
 KillMode=process
 TimeoutStopSec=20
 Restart=on-failure
-TasksMax=512
-MemoryMax=1G
+OOMPolicy=continue
+TasksMax=infinity
 LimitNOFILE=8192:524288
 LimitCORE=0:infinity
 
