@@ -19,7 +19,7 @@ import type { Service } from './service.ts';
  * tmux folder has mode 000. The clocks are the real ones, with the default configuration.
  */
 
-const seconds = rounds(20, 60);
+const seconds = rounds(24, 60);
 const dashboards = 10;
 
 interface Look {
