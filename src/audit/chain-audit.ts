@@ -58,6 +58,8 @@ export class ChainAudit implements Audit {
   readonly #writer: ChainWriter;
   readonly #feed: Feed;
   readonly #idempotency: Idempotency;
+  /** How long the look at the key of an act took, of the time that its caller waits for the record. */
+  readonly #waited = new WeakMap<IdempotencyClaim, number>();
   readonly #alarms: AuditProblem[] = [];
   /** Alarms that end when everything is recorded. */
   readonly #passing: AuditProblem[] = [];
@@ -106,7 +108,12 @@ export class ChainAudit implements Audit {
       clock,
     );
     this.#idempotency = new Idempotency({
-      find: (claim) => this.#inTime(findClaim(queries, claim)),
+      find: async (claim) => {
+        const began = clock.monotonic();
+        const found = await this.#inTime(findClaim(queries, claim));
+        this.#waited.set(claim, clock.monotonic() - began);
+        return found;
+      },
       answered: async ({ answer, intentId }) => ({
         answer,
         outcome: await this.#inTime(outcomeOf(queries, intentId)).then(eventOf),
@@ -130,11 +137,11 @@ export class ChainAudit implements Audit {
   }
 
   async append(entry: AuditEntry, claim?: IdempotencyClaim): Promise<AuditEvent> {
-    return eventOf(await this.#writer.add({ entry, claim }));
+    return eventOf(await this.#writer.add({ entry, claim }, this.#withinMsOf(claim)));
   }
 
   async intend(entry: AuditEntry, claim?: IdempotencyClaim): Promise<AuditEvent> {
-    return eventOf(await this.#writer.add({ entry, claim }));
+    return eventOf(await this.#writer.add({ entry, claim }, this.#withinMsOf(claim)));
   }
 
   async conclude(entry: AuditEntry, answer: Json): Promise<AuditEvent> {
@@ -271,6 +278,10 @@ export class ChainAudit implements Audit {
         this.#headWriting = undefined;
       });
     await this.#headWriting;
+  }
+
+  #withinMsOf(claim: IdempotencyClaim | undefined): number {
+    return this.#withinMs - ((claim && this.#waited.get(claim)) ?? 0);
   }
 
   /** A database that does not answer is one that is away. */

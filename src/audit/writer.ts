@@ -124,11 +124,11 @@ export class ChainWriter {
 
   /**
    * The row, once it is in both places.
-   * @throws AuditUnavailableError after 2 s, or at once where that is known; StillRunningError
+   * @throws AuditUnavailableError after that time, or at once where that is known; StillRunningError
    */
-  async add(note: Note): Promise<SealedRow> {
+  async add(note: Note, withinMs = this.#withinMs): Promise<SealedRow> {
     const entry = storable(note.claim ? withClaim(note.entry, note.claim, this.#keys) : note.entry);
-    const deadline = this.#clock.monotonic() + this.#withinMs;
+    const deadline = this.#clock.monotonic() + withinMs;
     const isOutcomeOfAct = entry.intentId !== null;
     // A database that is known to be away would leave an intent in the journal alone: wait first.
     if (entry.phase === 'INTENT' && this.#unsaved.failing) await this.#unsaved.recovery(deadline);
