@@ -56,7 +56,7 @@ it('two of twenty who read nothing cost nobody anything: all others get every by
   const plainMs = await besidePlainReader(tmux, scratch.path);
   await eventually(async () => (await tmux.run('list-clients')) === '', 'nobody is attached');
 
-  await using service = await startServiceProcess({ folder: scratch.path, module: '/tmp/mem.mjs' });
+  await using service = await startServiceProcess({ folder: scratch.path });
   const resident = async () =>
     Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${service.pid}/status`, 'utf8'))?.[1]) /
     1_024;
