@@ -127,7 +127,11 @@ it('a second instance, a torn journal and a stop with 200 streams, while 16 acto
     const under = await acting(service);
     const ended = Array.from({ length: streams }, async () => {
       const query = 'subscription { listingChanged { __typename } }';
-      for await (const _ of service.subscribe(query)) open += 1;
+      let isOpen = false;
+      for await (const _ of service.subscribe(query)) {
+        if (!isOpen) open += 1;
+        isOpen = true;
+      }
       return 'complete';
     });
     let open = 0;
