@@ -1,7 +1,6 @@
-import { isDeepStrictEqual } from 'node:util';
 import { type HookReport, workingAgents } from '../agent.ts';
 import { formatGeneration } from '../generation.ts';
-import { Lines } from '../helper/lines.ts';
+import type { Lines } from '../helper/lines.ts';
 import { isIdle, type ListedServer } from '../idle.ts';
 import type { ServerChange } from '../member-tmux.ts';
 import type {
@@ -14,30 +13,19 @@ import type {
 } from '../model.ts';
 import { isOutdated } from '../tmux-version.ts';
 import { attemptOf, CpuMeter, type Judgement, judge } from './census.ts';
-import { withChangedPanes } from './changed-panes.ts';
-import { Freshness, type FreshnessRules, type Moment, type Trouble } from './freshness.ts';
+import { Freshness, type FreshnessRules, type Moment } from './freshness.ts';
 import { noPulse, type Pulse, pulseOf } from './pulse.ts';
+import { noRows, partial, type Rows, type RowsContext, readRows, withOthers } from './read-rows.ts';
 import type { MemberRow, ServerRow, ServerSection } from './rows.ts';
-import {
-  type AgentKinds,
-  type ClientRow,
-  type Columns,
-  fromHex,
-  type PaneParser,
-  parseSessionRows,
-  withAttachedClients,
-} from './session-rows.ts';
+import { isAsIdle, looksTheSame } from './same-view.ts';
+import { fromHex } from './session-rows.ts';
 
 /**
  * What is known of one server: the last look at its process, and its last known rows with their own
  * freshness. Rows never outlive the generation that they were read from.
  */
-export interface CellContext {
+export interface CellContext extends RowsContext {
   readonly member: MemberRow;
-  readonly columns: Columns;
-  readonly agentKinds: AgentKinds;
-  readonly paneParser: PaneParser;
-  readonly ownClientPids: ReadonlySet<number>;
   /** Of the attempt. Ages count from its start, pauses from its end. */
   readonly started: Moment;
   readonly ended: Moment;
@@ -46,26 +34,6 @@ export interface CellContext {
 export interface CellRules extends FreshnessRules {
   readonly idleAfterMs: number;
 }
-
-interface Rows {
-  readonly lines: Lines;
-  /** Each pane has exactly one of them, so that lines can stand for panes. */
-  readonly areOfPanes: boolean;
-  /** Without agents: what they do depends on when one looks. */
-  readonly listed: readonly SessionView[];
-  readonly clients: readonly ClientRow[];
-  readonly others: readonly ClientRow[];
-  readonly dropped: number;
-}
-
-const noRows: Rows = {
-  lines: Lines.none,
-  areOfPanes: false,
-  listed: [],
-  clients: [],
-  others: [],
-  dropped: 0,
-};
 
 const emptyProcess = {
   pid: null,
@@ -233,12 +201,13 @@ export class ServerCell {
     if (before !== undefined && this.#row.code === 'SAME') {
       this.#rows = withOthers(before, ownClientPids);
     } else {
-      const rows = this.#read(lines, context);
+      const rows = readRows(before, lines, this.#row.pid, context);
       if (rows === undefined) {
         this.freshness.fail('MALFORMED_ANSWER', 'another process answered', ended);
         return;
       }
       this.#rows = rows;
+      this.#startTime = rows.startTime ?? this.#startTime;
     }
     this.#lookedAt = started.wall;
     this.#dropHooks(this.#rows.listed);
@@ -246,33 +215,6 @@ export class ServerCell {
     const told = this.#row.code === 'SAME' ? this.#pulse.text : written;
     this.#pulse = pulseOf(told, this.#rows.listed, look, this.#pulse);
     this.freshness.succeed(started, partial(this.#row, this.#rows.dropped));
-  }
-
-  /** Undefined where the rows are another process's. */
-  #read(told: Lines, context: CellContext): Rows | undefined {
-    const { columns, agentKinds, ownClientPids } = context;
-    const before = this.#rows;
-    if (before !== undefined && before.lines.count === told.count) {
-      const differing = told.differing(before.lines);
-      if (differing.length === 0) return withOthers(before, ownClientPids);
-      const pairs = differing.map((at) => [before.lines.text(at), told.text(at)] as const);
-      const listed = before.areOfPanes
-        ? withChangedPanes(before.listed, pairs, context.paneParser)
-        : undefined;
-      if (listed !== undefined) {
-        return withOthers({ ...before, lines: told.kept(), listed }, ownClientPids);
-      }
-    }
-    const lines = told.kept();
-    const text = lines.toString();
-    const { identity, sessions, clients, dropped } = parseSessionRows(text, columns, agentKinds);
-    if (identity?.pid !== this.#row.pid) return undefined;
-    this.#startTime = identity.startTime ?? this.#startTime;
-    const others = clients.filter((client) => !ownClientPids.has(client.pid));
-    const attached = withAttachedClients(sessions, others);
-    const listed = before && isDeepStrictEqual(attached, before.listed) ? before.listed : attached;
-    const panes = text.split('\n').filter((line) => line.startsWith('pane\t')).length;
-    return { lines, areOfPanes: panes === countPanes(listed), listed, clients, others, dropped };
   }
 
   /** `version` makes the next version, asked for only when a reader sees something else. */
@@ -332,63 +274,7 @@ export class ServerCell {
   }
 }
 
-/** Whether all is the same that idleness is told by, but the time. */
-function isAsIdle(one: ServerView, other: ListedServer): boolean {
-  return (
-    one.sessions === other.sessions &&
-    one.activity === other.activity &&
-    one.attachedClients === other.attachedClients &&
-    one.status === other.status &&
-    one.listing.state === other.listing.state &&
-    one.listing.reason === other.listing.reason
-  );
-}
-
-/** What differs in figures and times alone is no change to a reader. */
-function looksTheSame(one: ServerView, other: ServerView): boolean {
-  return (
-    one.sessions === other.sessions &&
-    one.status === other.status &&
-    one.reason === other.reason &&
-    one.detail === other.detail &&
-    one.generation === other.generation &&
-    one.pid === other.pid &&
-    one.version === other.version &&
-    one.installedVersion === other.installedVersion &&
-    one.binaryDeleted === other.binaryDeleted &&
-    one.openFilesLimit === other.openFilesLimit &&
-    one.attachedClients === other.attachedClients &&
-    one.idle === other.idle &&
-    one.workingAgents === other.workingAgents &&
-    one.tmuxStartTime === other.tmuxStartTime &&
-    one.listing.state === other.listing.state &&
-    one.listing.reason === other.listing.reason &&
-    one.listing.detail === other.listing.detail
-  );
-}
-
 export function generationOf(row: ServerRow, { bootId }: MemberRow): Generation | null {
   const { pid, ticks } = row;
   return pid === null || ticks === null ? null : formatGeneration({ bootId, pid, ticks });
-}
-
-function countPanes(sessions: readonly SessionView[]): number {
-  const windows = sessions.flatMap((session) => session.windows);
-  return windows.reduce((sum, { panes }) => sum + panes.length, 0);
-}
-
-/** The same rows seen with other clients of ours known by now. */
-function withOthers(rows: Rows, ownClientPids: ReadonlySet<number>): Rows {
-  const others = rows.clients.filter((client) => !ownClientPids.has(client.pid));
-  if (others.length === rows.others.length) return rows;
-  return { ...rows, others, listed: withAttachedClients(rows.listed, others) };
-}
-
-/** Rows that the helper or we had to drop: the rest is shown, and said not to be all. */
-function partial(row: ServerRow, dropped: number): Trouble | undefined {
-  const byHelper = Number(/^dropped=(\d{1,9})$/.exec(row.detail)?.[1] ?? 0);
-  const count = dropped + byHelper;
-  if (count === 0) return undefined;
-  const detail = `${count} ${count === 1 ? 'row' : 'rows'} could not be read and ${count === 1 ? 'is' : 'are'} left out`;
-  return { reason: 'MALFORMED_ANSWER', detail };
 }
