@@ -66,7 +66,6 @@ describe('describe and start', () => {
     await tmux('new-session', '-d', '-s', 'plain', 'exec sh');
     await tmux('set-option', '-g', 'status-left', '#(touch hit) "q" $HOME \\n é ~');
     await tmux('set-option', '-g', '@free', last('a\nb\tc\\d;'));
-    await tmux('set-option', '-s', 'command-alias[7]', 'zoom=resize-pane -Z');
     await tmux('set-option', '-gw', 'mode-keys', 'vi');
     await tmux('set-option', '-t', '$1', 'status', 'off');
     await tmux('set-option', '-w', '-t', '@2', 'synchronize-panes', 'on');
@@ -76,6 +75,11 @@ describe('describe and start', () => {
     await tmux('set-environment', '-g', 'ODD', 'a\nb"q$x\\y`z');
     await tmux('set-environment', '-gr', 'GONE');
     await tmux('set-environment', '-t', '$1', 'OWN', last('b;'));
+    // What would end the new server, or bend what makes it, while it is made.
+    await tmux('set-option', '-gw', 'window-size', 'manual');
+    await tmux('set-hook', '-g', 'after-new-window', 'kill-server');
+    await tmux('set-hook', '-t', '$1', 'session-window-changed', 'kill-server');
+    await tmux('set-option', '-s', 'command-alias[7]', 'new-session=kill-server');
     await eventually(async () => {
       const pid = await tmux('display-message', '-p', '-t', '%2', '#{pane_pid}');
       return (await readlink(`/proc/${pid}/cwd`)) === odd;
@@ -217,6 +221,21 @@ describe('describe and start', () => {
     },
     120_000,
   );
+
+  it('bring back sessions without the options with which there would be none', async () => {
+    await using server = await member.server('3.3a', 'no-shell');
+    await server.tmux('set-option', '-g', 'default-command', 'exit 3');
+    await server.tmux('set-option', '-w', '-t', '@0', 'synchronize-panes', 'on');
+    const { answer, words } = await restart(server, await describeIt(server.words), '3.3a');
+    const why = 'left out, for otherwise: the new server ended again';
+    expect(rowsOf(answer, 'trouble')).toEqual([
+      ['0', 'configuration', why],
+      ['0', 'options', why],
+    ]);
+    const now = await describeIt(words);
+    expect(rowsOf(now, 'layout-session')).toHaveLength(1);
+    expect(rowsOf(now, 'window-option')).toEqual([]);
+  }, 120_000);
 
   it('name each step that did not work, and do the others', async () => {
     const socket = member.path('steps');
