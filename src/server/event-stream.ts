@@ -8,6 +8,8 @@ import { resultBytes } from './result-bytes.ts';
 const ping = Buffer.from(':\n\n');
 const pingMs = 12_000;
 const complete = Buffer.from('event: complete\ndata:\n\n');
+/** Lines end here for many a reader, though not for the standard: text of a member must not begin a field. */
+const lineEnds = ['\u0085', '\u2028', '\u2029'];
 
 const known = new WeakMap<ExecutionResult, Buffer>();
 
@@ -51,12 +53,21 @@ export async function eventStream(
 function eventBytes(result: ExecutionResult): Buffer {
   let bytes = known.get(result);
   if (bytes === undefined) {
+    const json = resultBytes(result);
     bytes = Buffer.concat([
       Buffer.from('event: next\ndata: '),
-      resultBytes(result),
+      lineEnds.some((end) => json.includes(end)) ? inOneLine(json) : json,
       Buffer.from('\n\n'),
     ]);
     known.set(result, bytes);
   }
   return bytes;
+}
+
+function inOneLine(json: Buffer): Buffer {
+  return Buffer.from(
+    json.toString().replace(/[\u0085\u2028\u2029]/g, (end) => {
+      return `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`;
+    }),
+  );
 }

@@ -46,7 +46,7 @@ function overServerSentEvents(service: Service, as: string, what: What, take: Ta
       const events = text.split('\n\n');
       text = events.pop() ?? '';
       for (const event of events) {
-        const data = /^data: (.+)$/m.exec(event)?.[1];
+        const data = /^data: ([^\n]+)/m.exec(event)?.[1];
         if (data !== undefined) take(JSON.parse(data));
       }
     }

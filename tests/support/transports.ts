@@ -32,7 +32,7 @@ export const transports: Readonly<Record<'HTTP' | 'SSE' | 'WebSocket', Ask>> = {
   SSE: async (service, headers, payload) => {
     const response = await post(service, { ...headers, accept: 'text/event-stream' }, payload);
     const text = await response.text();
-    return JSON.parse(/^data: (.+)$/m.exec(text)?.[1] ?? text) as Answer<unknown>;
+    return JSON.parse(/^data: ([^\n]+)/m.exec(text)?.[1] ?? text) as Answer<unknown>;
   },
   WebSocket: async (service, headers, { query, variables }) => {
     const client = socketClient(service, headers);

@@ -71,7 +71,7 @@ export function attemptOf(row: ServerRow): (Judgement & Pick<Meaning, 'asked'>) 
   const meaning = meanings[row.code] ?? unheardOf(row.code);
   if (row.code === 'OK' || row.code === 'SAME') return { ...meaning, detail: null };
   const detail = row.detail || meaning.words || null;
-  if (row.code === 'EDEAD' && /No such file/.test(row.detail)) {
+  if (row.code === 'EDEAD' && /No such file|does not exist/.test(row.detail)) {
     return { ...meaning, reason: null, detail };
   }
   if (row.code === 'ECLIENT' && mismatchWords.test(row.detail)) {

@@ -49,10 +49,13 @@ describe('each code of the helper', () => {
     expect(attemptOf(row({ code }))).toMatchObject({ status, reason, asked });
   });
 
-  it('says that nobody listens only where a file is left over', () => {
-    const gone = attemptOf(row({ code: 'EDEAD', detail: 'No such file or directory' }));
-    expect(gone).toMatchObject({ status: 'ABSENT', reason: null });
-  });
+  it.each(['No such file or directory', '/tmp/tmux-1 does not exist'])(
+    'says that nobody listens only where a file is left over: %s',
+    (detail) => {
+      const gone = attemptOf(row({ code: 'EDEAD', detail }));
+      expect(gone).toMatchObject({ status: 'ABSENT', reason: null });
+    },
+  );
 
   it.each([
     'open terminal failed: not a terminal',
