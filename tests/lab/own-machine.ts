@@ -62,7 +62,8 @@ export async function startOwnMachine(): Promise<OwnMachine> {
     return execa('nsenter', [...enter(init), ...as, ...argv], {
       cwd: '/',
       extendEnv: false,
-      env: { PATH: path, LC_ALL: 'C.UTF-8', ...environment },
+      // Each of dozens of commands would compile the same again.
+      env: { PATH: path, LC_ALL: 'C.UTF-8', NODE_COMPILE_CACHE: '/tmp/compiled', ...environment },
       reject: false,
       timeout,
       ...(input === undefined ? { stdin: 'ignore' as const } : { input }),

@@ -1,5 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { signalSeen } from '../support/process-table.ts';
+import { processIds, readOf, signalSeen } from '../support/process-table.ts';
 
 /** A living process; a zombie is none. */
 export interface LiveProcess {
@@ -12,21 +11,18 @@ export interface LiveProcess {
 export async function processesWhere(
   match: (process: LiveProcess) => boolean,
 ): Promise<readonly LiveProcess[]> {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
-  const found = await Promise.all(pids.map(read));
-  return found.filter((process) => process !== undefined).filter(match);
+  return processIds()
+    .map(look)
+    .filter((process) => process !== undefined)
+    .filter(match);
 }
 
-async function read(pid: number): Promise<LiveProcess | undefined> {
-  try {
-    const status = await readFile(`/proc/${pid}/status`, 'utf8');
-    if (/^State:\s+[ZX]/m.test(status)) return undefined;
-    const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
-    const command = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ').trim();
-    return { pid, uid, command };
-  } catch {
+function look(pid: number): LiveProcess | undefined {
+  const [status, line] = [readOf(pid, 'status'), readOf(pid, 'cmdline')];
+  if (status === undefined || line === undefined || /^State:\s+[ZX]/m.test(status))
     return undefined;
-  }
+  const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
+  return { pid, uid, command: line.replaceAll('\0', ' ').trim() };
 }
 
 /** Kills what matches until nothing is left; what a killed process forks meanwhile is caught too. */

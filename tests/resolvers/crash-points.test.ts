@@ -173,9 +173,9 @@ it('killed at any of 12 points of a restart: nothing acknowledged is lost, nothi
 }, async () => {
   expect(crashPoints).toHaveLength(12);
   await using server = await startPostgresServer();
-  // Each point once in all, or 20 times.
+  // Each point twice in all, or 20 times.
   const half = crashPoints.length / 2;
-  const deaths = rounds(half, 10 * crashPoints.length);
+  const deaths = rounds(2 * half, 10 * crashPoints.length);
   const [one, other] = await Promise.all([lane(server, deaths, 0), lane(server, deaths, half)]);
   const lost = [...one.lost, ...other.lost];
   console.log(

@@ -9,6 +9,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import type { Member, Role } from '../../src/members/member.ts';
 import type { Context } from '../../src/resolvers/context.ts';
 import { RequestError } from '../../src/resolvers/request-error.ts';
+import type { RestartTmuxServer } from '../../src/resolvers/restart-server.ts';
 import type {
   PreparedAct,
   RepairServerResult,
@@ -52,6 +53,21 @@ export function viewer(of: Member, change: Partial<Viewer> = {}): Viewer {
     ...change,
   };
 }
+
+/** A restart of the server at `pathHex`, asked for in the plainest way. */
+export const serverRestart = (of: Member, idempotencyKey: string): RestartTmuxServer => ({
+  server: { memberId: of.id, pathHex },
+  expectedGeneration: generation,
+  idempotencyKey,
+  reason: null,
+  password: undefined,
+  grant: undefined,
+  onlyIfIdle: false,
+  continueStopped: false,
+  force: false,
+  restore: 'LAYOUT',
+  restoreCommands: [],
+});
 
 /** One server for each path; its lock, a count of what ran, and the test's own `run`. */
 export class ScriptedFleet implements Fleet {

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { execa } from 'execa';
 import { Client } from 'pg';
 import { z } from 'zod';
 import { type Config, readConfig } from '../../src/config.ts';
@@ -59,7 +60,7 @@ export async function openTestDatabase(
     ...options.environment,
     ...(server === undefined ? {} : { DATABASE_URL: await server.createDatabase() }),
   });
-  if (kind === 'embedded') await cp(await embeddedTemplate(), config.stateDir, { recursive: true });
+  if (kind === 'embedded') await copyOf(await embeddedTemplate(), config.stateDir);
   const stateDirectory = parts.use(await openStateDirectory(config));
   const database = parts.use(await openDatabase(config, { stateDirectory }));
   if (options.migrate !== false) await migrate(database);
@@ -124,6 +125,8 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
         ...['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1'],
         ...['-c', 'unix_socket_directories=', '-c', 'max_connections=60'],
         ...['-c', 'shared_buffers=16MB', '-c', 'log_min_messages=log'],
+        // No test takes the machine's power away: what its processes had written stays written.
+        ...['-c', 'fsync=off', '-c', 'full_page_writes=off'],
       ],
       log.fd,
     );
@@ -139,7 +142,7 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
     if (postmaster !== undefined) await stopPostmaster(postmaster);
   };
   if (given === undefined) {
-    await cp(await serverTemplate(), root, { recursive: true });
+    await copyOf(await serverTemplate(), root);
     parts.defer(stop);
     await start();
   }
@@ -188,16 +191,22 @@ const embeddedTemplate = () =>
   });
 
 const serverTemplate = () =>
-  template('server', async (path) => {
+  template('server-small', async (path) => {
     const words = join(path, 'password');
     await writeFile(words, password, { mode: 0o600 });
     const programs = await postgresPrograms(path);
     const made = await programs.run('initdb', [
       ...[`--pgdata=${join(path, 'data')}`, '--username=postgres', '--auth=scram-sha-256'],
-      ...['--no-sync', `--pwfile=${words}`, '--encoding=UTF8', '--locale=C'],
+      ...['--no-sync', '--wal-segsize=1', `--pwfile=${words}`, '--encoding=UTF8', '--locale=C'],
     ]);
     if (made.exitCode !== 0) throw new Error(made.said);
   });
+
+/** By `cp`: Node's own takes six times its processor time for a thousand files. */
+async function copyOf(template: string, to: string): Promise<void> {
+  await mkdir(to, { recursive: true, mode: 0o700 });
+  await execa('cp', ['-a', `${template}/.`, to]);
+}
 
 async function template(kind: string, make: (path: string) => Promise<void>): Promise<string> {
   const version = z

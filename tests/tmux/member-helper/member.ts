@@ -1,17 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import {
-  chmod,
-  chown,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
+import { processesWhere } from '../../lab/processes.ts';
 import {
   type Answer,
   askOnce,
@@ -22,7 +13,7 @@ import {
   self,
   unhex,
 } from '../../support/helper-client.ts';
-import { signalSeen } from '../../support/process-table.ts';
+import { processTable, signalSeen } from '../../support/process-table.ts';
 import { startTicks, tmuxBinary, type Version } from '../../support/tmux-server.ts';
 
 /**
@@ -171,28 +162,14 @@ export type StartedServer = Awaited<ReturnType<Member['server']>>;
 
 /** Living processes of a user. */
 export async function processesOf(uid: number): Promise<readonly number[]> {
-  const found: number[] = [];
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    const owner = await stat(`/proc/${name}`).catch(() => undefined);
-    if (owner?.uid === uid && (await startTicks(Number(name))) !== undefined) {
-      found.push(Number(name));
-    }
-  }
-  return found;
+  return (await processesWhere((process) => process.uid === uid)).map(({ pid }) => pid);
 }
 
 /** Living processes whose command line holds a text. */
 export async function processesWith(text: string): Promise<readonly number[]> {
-  const found: number[] = [];
-  for (const name of await readdir('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
-    const line = await readFile(`/proc/${name}/cmdline`, 'utf8').catch(() => '');
-    if (line.includes(text) && (await startTicks(Number(name))) !== undefined) {
-      found.push(Number(name));
-    }
-  }
-  return found;
+  return (await processTable())
+    .filter(({ words }) => words.join('\0').includes(text))
+    .map(({ pid }) => pid);
 }
 
 export interface SnapshotServer {

@@ -33,7 +33,7 @@ const exhausted = (view: ServerView) =>
 describe.each<Version>(longTier ? ['3.3a', '3.5a'] : ['3.5a'])(
   'tmux %s without descriptors',
   (version) => {
-    it.each([
+    it.concurrent.each([
       { crowded: false, force: false, what: 'is rescued, described and restarted' },
       {
         crowded: true,
