@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type ExecutionArgs, type ExecutionResult, GraphQLError } from 'graphql';
+import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST } from 'graphql';
 import { handleProtocols, makeServer, type Context as SocketContext } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Authenticated, Viewer } from '../auth/viewer.ts';
@@ -14,6 +14,7 @@ import { operationOf } from './engine.ts';
 import { maskError, maskResult } from './errors.ts';
 import { Outlet } from './outlet.ts';
 import { requestContext } from './request-context.ts';
+import { SocketOperations } from './socket-operations.ts';
 import { sentOn } from './socket-stream.ts';
 
 /**
@@ -21,7 +22,7 @@ import { sentOn } from './socket-stream.ts';
  *
  *   1. upgrade: Host and Origin are checked before there is a socket; a cookie needs the Origin
  *   2. connection_init: `{ "Authorization": "Bearer mw_…" }`, or the cookie; else close 4403
- *   3. subscribe: any operation; more than the limit of one socket closes it with 4429
+ *   3. subscribe: any operation; more subscriptions than the limit of one socket close it with 4429
  *   4. the credential ends: streams say so, then close 4403; the service stops: close 1001
  */
 export interface WebSockets {
@@ -39,6 +40,7 @@ interface Extra {
   /** What the upgrade showed: a key in its header, or a cookie of an origin of ours. */
   readonly credential: Shown | undefined;
   readonly closed: AbortController;
+  readonly operations: SocketOperations;
   viewer?: Viewer;
 }
 type Socket = SocketContext<Record<string, unknown>, Extra>;
@@ -81,6 +83,7 @@ export function webSockets(door: Door): WebSockets {
           address: clientAddress(door, request),
           credential,
           closed: new AbortController(),
+          operations: new SocketOperations(door.parts.config.maxSubscriptionsPerSocket),
         });
       });
     },
@@ -153,7 +156,7 @@ function serve(
 }
 
 function graphqlTransport(door: Door) {
-  const { logger, yoga, parts } = door;
+  const { logger, yoga } = door;
   /** How an operation that was let in runs, by its context. */
   const running = new WeakMap<object, ReturnType<typeof yoga.getEnveloped>>();
   return makeServer<Record<string, unknown>, Extra>({
@@ -165,15 +168,16 @@ function graphqlTransport(door: Door) {
       return true;
     },
 
-    async onSubscribe(socket, _id, payload) {
-      const { extra } = socket;
+    async onSubscribe(socket, id, payload) {
+      const { extra, subscriptions } = socket;
       const operation = operationContext(door, socket);
       if (operation === undefined) return [new GraphQLError('This socket is closing.')];
-      const most = parts.config.maxSubscriptionsPerSocket;
-      if (Object.keys(socket.subscriptions).length > most) {
-        extra.socket.close(4429, `At most ${most} subscriptions on one socket`);
-        return [new GraphQLError('Too many subscriptions on one socket.')];
-      }
+      const refused = (reason: string) => {
+        extra.socket.close(4429, reason);
+        return [new GraphQLError(reason)];
+      };
+      const tooMany = extra.operations.tooMany(subscriptions);
+      if (tooMany !== undefined) return refused(tooMany);
       const enveloped = yoga.getEnveloped({
         operation,
         failed: () => undefined,
@@ -186,9 +190,13 @@ function graphqlTransport(door: Door) {
         const errors: readonly Error[] = enveloped.validate(enveloped.schema, document);
         if (errors.length > 0)
           return errors.map((error) => maskError(error, operation.requestId, logger));
+        const { operationName, variables: variableValues } = payload;
+        if (getOperationAST(document, operationName)?.operation === 'subscription') {
+          const oneTooMany = extra.operations.subscribe(id, subscriptions);
+          if (oneTooMany !== undefined) return refused(oneTooMany);
+        }
         const contextValue: object = await enveloped.contextFactory();
         running.set(contextValue, enveloped);
-        const { operationName, variables: variableValues } = payload;
         return { schema: enveloped.schema, document, operationName, variableValues, contextValue };
       } catch (error) {
         return [maskError(error, operation.requestId, logger)];

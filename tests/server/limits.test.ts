@@ -231,13 +231,17 @@ describe('the size of a body', () => {
 describe('subscriptions', () => {
   const query = 'subscription { listingChanged { __typename } }';
 
-  it('run up to 5 on this socket; one more closes it with 4429', async () => {
+  it('run up to 5 on this socket, with queries beside them; one more closes it with 4429', async () => {
     const closed = Promise.withResolvers<unknown>();
     const client = socketClient(service, bearer('ann'));
     client.on('closed', (event) => closed.resolve(event));
     const open = Array.from({ length: 5 }, () => client.iterate({ query }));
     for (const events of open) expect((await events.next()).done).toBe(false);
     expect(service.fleet.following).toBe(5);
+    const queries = Array.from({ length: 60 }, () => client.iterate({ query: '{ __typename }' }));
+    for (const query of queries) {
+      expect(await query.next()).toMatchObject({ value: { data: { __typename: 'Query' } } });
+    }
     const sixth = client.iterate({ query });
     await expect(sixth.next()).rejects.toMatchObject({ code: 4429 });
     expect(await closed.promise).toMatchObject({ code: 4429 });
