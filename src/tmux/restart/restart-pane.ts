@@ -24,8 +24,9 @@ import { workingDirectory } from './working-directory.ts';
  *
  * The respawn is guarded inside tmux by the server's generation, the pane's id and the pid that was
  * looked at, so neither a new life of the server nor a pane that was restarted meanwhile is touched.
- * That it happened is seen from the pane's new pid. A pane whose program has ended (`remain-on-exit`)
- * is started again just so.
+ * That it happened is seen from the pane's new pid, in the listing or, where that program has ended by
+ * then too (3.8 tells no pid of such a pane), behind the respawn. A pane whose program has ended
+ * (`remain-on-exit`) is started again just so.
  *
  * @throws OperationInProgressError after 20 s behind another act, StaleGenerationError,
  * NotFoundError, ListingUnknownError, TmuxServerStuckError, WorkingDirectoryMissingError: all
@@ -129,8 +130,9 @@ async function respawn(
 ): Promise<RestartPaneResult> {
   let doubt: HelperError | undefined;
   let refused: string | undefined;
+  let isNew = false;
   try {
-    const { failure } = await tmux.helper.act(
+    const { failure, rows } = await tmux.helper.act(
       `respawn-pane ${serverWords(target)} pane=${pane.pane} panepid=${pane.pid ?? 0} dir=${directory}`,
     );
     if (failure?.code === 'ESTALE' || failure?.code === 'ENOENT') throw await whyStale(tmux, ref);
@@ -138,6 +140,7 @@ async function respawn(
       throw new WorkingDirectoryMissingError(pathOf(directory), escapeText(failure.detail));
     }
     if (failure !== null) refused = `${failure.code}: ${escapeText(failure.detail)}`;
+    isNew = rows.some(([kind, pid]) => kind === 'respawned' && Number(pid) !== pane.pid);
   } catch (error) {
     if (!(error instanceof HelperError)) throw error;
     doubt = error;
@@ -148,7 +151,7 @@ async function respawn(
   const after = tmux.server(server.ref);
   const state = after === undefined ? stateOf(tmux.absentServer(server.ref)) : stateOf(after);
   const now = paneNow(after, ref);
-  if (now === 'unknown' || (now !== undefined && now.pid === pane.pid)) {
+  if (now === 'unknown' || (now !== undefined && now.pid === pane.pid && !isNew)) {
     throw new OutcomeUnknownError(
       `The restart of %${ref.pane} was sent and could not be seen (${refused ?? doubt?.message ?? 'it still shows its old process'}). Look again before you decide.`,
       { cause: doubt },

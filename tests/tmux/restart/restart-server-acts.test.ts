@@ -208,14 +208,18 @@ describe('a restart', () => {
     await mkdir(join(folder, 'gone'));
     await using it = await world(version);
     await it.server.run('split-window', '-d', '-t', 'main:', '-c', join(folder, 'gone'), 'exec sh');
+    await it.server.run('split-window', '-d', '-t', '%1', '-c', folder, 'exec sh');
     await rm(folder, { recursive: true });
+    await mkdir(folder);
     const { notRestored, server } = await restart(it.member, it.view);
     expect(notRestored).toEqual([
       { what: expect.stringMatching(/^screen$/), detail: expect.anything() },
       { what: 'directory', detail: expect.stringContaining(join(folder, 'gone')) },
     ]);
     const paths = server.sessions?.[0]?.windows[0]?.panes.map(({ currentPath }) => currentPath);
-    expect(paths).toEqual(['/', process.env.HOME]);
+    // That one was made again.
+    expect(paths).toEqual(['/', process.env.HOME, folder]);
+    await rm(folder, { recursive: true });
   });
 
   it('without restore begins with one session', async () => {
