@@ -181,10 +181,10 @@ describe('a follower', () => {
       await tmux.run(...command);
       await eventually(() => following.changes.length > before, command.join(' '));
       await wait(1_500);
-      // What the new shell does to titles and names may be one more, of the same sessions.
+      // From a copy of tmux to a shell at its prompt may be two more, of the same sessions.
       expect(following.sessionNames.slice(before - 1)[0]).toEqual(names);
       expect(new Set(following.sessionNames.slice(before - 1).map(String)).size).toBe(1);
-      expect(following.changes.length - before).toBeLessThanOrEqual(2);
+      expect(following.changes.length - before).toBeLessThanOrEqual(3);
     }
   });
 

@@ -230,7 +230,7 @@ async function driverOf(): Promise<string> {
     'BEGIN { *CORE::GLOBAL::exit = sub { die bless [$_[0] // 0], q(Left) }; $main::file = pop @ARGV }\n';
   return `${begin}${source.slice(0, -end.length)}
     { no strict 'refs'; no warnings;
-      *{"main::$_"} = sub { return } for grep { /\\A(?:act|request)_|\\A(?:limit|start_in_own_unit)\\z/ } keys %main::;
+      *{"main::$_"} = sub { return } for grep { /\\A(?:act|request)_|\\A(?:limit|start_in_own_unit|begin_starter)\\z/ } keys %main::;
       *main::request_start = sub { read_plan($_[0]{bytes}); return }; }
     open my $inputs, '<', $main::file or die;
     open my $told, '>&', \\*STDOUT or die;

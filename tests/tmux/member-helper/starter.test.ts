@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
+import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { hex, ServingHelper } from '../../support/helper-client.ts';
+import { helperPath, hex, ServingHelper } from '../../support/helper-client.ts';
 import { eventually, presentVersions, startTicks } from '../../support/tmux-server.ts';
 import { Member, readSnapshot, type StartedServer } from './member.ts';
 
@@ -34,6 +35,18 @@ describe('the process that starts clients', () => {
     const status = await readFile(`/proc/${starter}/status`, 'utf8');
     expect(status).toMatch(/^Umask:\t0077$/m);
     expect(await childrenOf(starter)).toEqual([]);
+  });
+
+  it('starts them whatever descriptors the helper was started with', async () => {
+    const { uid, gid } = member.runner;
+    const args = ['-c', 'exec "$0" serve 3</dev/null 5</dev/null', helperPath];
+    const request = `1 snapshot dirs=${hex(member.directory)}\n`;
+    const answered = await eventually(async () => {
+      const { stdout } = await execa('sh', args, { uid, gid, input: request });
+      const codes = stdout.match(/^server\t\w+\t\w+/gm)?.map((row) => row.split('\t')[2]);
+      return codes?.includes('TIMEOUT') ? undefined : codes;
+    }, 'all answered in time');
+    expect(answered).toEqual(all('OK'));
   });
 
   it('may be ended: the helper goes on without it', async () => {
