@@ -1,4 +1,5 @@
 import { maySeeListing, maySeePaneContent } from '../auth/authority.ts';
+import { MadeOf } from '../made-of.ts';
 import { ListingUnknownError, NotFoundError } from '../tmux/errors.ts';
 import type { PaneRef } from '../tmux/model.ts';
 import type { PaneCloseReason, PaneOutputEvent, PaneScreenEvent } from '../tmux/pane-events.ts';
@@ -130,7 +131,7 @@ function* refusal(error: unknown): Generator<PaneOutputRefusal> {
   }
 }
 
-const namedEvents = new WeakMap<PaneOutputEvent, PaneOutputValue>();
+const namedEvents = new MadeOf<PaneOutputEvent, PaneOutputValue>();
 
 /** The same object for the same event, so that it is executed once for all who get it. */
 function named(event: PaneOutputEvent): PaneOutputValue {
@@ -157,7 +158,7 @@ function withName(event: PaneOutputEvent): PaneOutputValue {
   }
 }
 
-const namedScreens = new WeakMap<PaneScreenEvent, PaneScreenEventValue>();
+const namedScreens = new MadeOf<PaneScreenEvent, PaneScreenEventValue>();
 
 function namedScreen(event: PaneScreenEvent): PaneScreenEventValue {
   let value = namedScreens.get(event);

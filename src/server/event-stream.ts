@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { ExecutionResult } from 'graphql';
+import { MadeOf } from '../made-of.ts';
 import { Outlet } from './outlet.ts';
 import { head } from './respond.ts';
 import { resultBytes } from './result-bytes.ts';
@@ -11,7 +12,7 @@ const complete = Buffer.from('event: complete\ndata:\n\n');
 /** Lines end here for many a reader, though not for the standard: text of a member must not begin a field. */
 const lineEnds = ['\u0085', '\u2028', '\u2029'];
 
-const known = new WeakMap<ExecutionResult, Buffer>();
+const known = new MadeOf<ExecutionResult, Buffer>();
 
 /**
  * The results of a subscription as server-sent events, whose bytes are made once for all who are sent

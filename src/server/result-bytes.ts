@@ -1,6 +1,7 @@
 import type { ExecutionResult } from 'graphql';
+import { MadeOf } from '../made-of.ts';
 
-const known = new WeakMap<ExecutionResult, Buffer>();
+const known = new MadeOf<ExecutionResult, Buffer>();
 
 /** A result as JSON, made once for all who are sent it. Only for results without errors. */
 export function resultBytes(result: ExecutionResult): Buffer {

@@ -7,6 +7,7 @@ import {
   type ValidatedSubscriptionArgs,
   visit,
 } from 'graphql';
+import { MadeOf } from '../made-of.ts';
 import type { Context } from '../resolvers/context.ts';
 import { audienceOf, type Sight, watched } from './audience.ts';
 
@@ -42,7 +43,7 @@ export class SharedResults {
     ended: () => void,
   ): AsyncGenerator<ExecutionResult, void, void> {
     const key = keyOf(validated);
-    const asked = this.#asked.get(key) ?? { subscribers: 0, results: new WeakMap() };
+    const asked = this.#asked.get(key) ?? { subscribers: 0, results: new MadeOf() };
     this.#asked.set(key, asked);
     asked.subscribers += 1;
     let left = false;
@@ -129,7 +130,7 @@ export class SharedResults {
 /** One thing that is subscribed to, by however many. */
 interface Asked {
   subscribers: number;
-  readonly results: WeakMap<object, Made>;
+  readonly results: MadeOf<object, Made>;
 }
 
 /** What was made of one event. */

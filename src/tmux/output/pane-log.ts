@@ -59,6 +59,12 @@ const mostChunks = 6;
 
 type Chunk = Extract<PaneOutputEvent, { kind: 'chunk' }>;
 
+interface Read {
+  readonly from: number;
+  readonly to: number;
+  readonly chunk: Chunk;
+}
+
 export class PaneLog {
   readonly pane: number;
   readonly bytes: OutputLog;
@@ -73,8 +79,12 @@ export class PaneLog {
   #nextAt = Number.NEGATIVE_INFINITY;
   #pauseMs = pauseMs;
   #gathering: (() => void) | undefined;
-  /** Those read last, by where they begin: who is behind reads what others read a moment ago. */
-  readonly #chunks = new Map<number, { readonly to: number; readonly chunk: Chunk }>();
+  /**
+   * Those read last: who is behind reads what others read a moment ago. No `Map`: whenever one that changes
+   * makes room, its old table stays behind and points to the new one, and once one of these has got old,
+   * young collections take all that come after it, and every chunk in them, for alive.
+   */
+  #chunks: readonly Read[] = [];
   #end: PaneEnd | undefined;
   #last: Snapshot | undefined;
   #detached = false;
@@ -207,7 +217,7 @@ export class PaneLog {
   break(reason: PaneGapReason): void {
     this.bytes.break(reason);
     this.#published = this.bytes.end;
-    this.#chunks.clear();
+    this.#chunks = [];
     this.snapshot = undefined;
     this.bell.ring();
   }
@@ -234,8 +244,8 @@ export class PaneLog {
    */
   chunk(from: number, to: number): Chunk {
     const until = Math.min(to, from - (from % chunkBytes) + chunkBytes);
-    const known = this.#chunks.get(from);
-    if (known?.to === until) return known.chunk;
+    const known = this.#chunks.find((read) => read.from === from && read.to === until);
+    if (known !== undefined) return known.chunk;
     const data = this.bytes.read(from, until);
     const chunk: Chunk = {
       kind: 'chunk',
@@ -245,10 +255,7 @@ export class PaneLog {
       carry: this.bytes.carryBefore(from),
       state: this.#stateAt(from),
     };
-    this.#chunks.delete(from);
-    this.#chunks.set(from, { to: until, chunk });
-    const oldest = this.#chunks.keys().next();
-    if (this.#chunks.size > mostChunks && !oldest.done) this.#chunks.delete(oldest.value);
+    this.#chunks = [...this.#chunks.slice(1 - mostChunks), { from, to: until, chunk }];
     return chunk;
   }
 
@@ -256,7 +263,7 @@ export class PaneLog {
     const { bytes } = this;
     if (this.snapshot?.epoch === bytes.epoch && this.snapshot.offset === offset)
       return this.snapshot.state;
-    for (const { to, chunk } of this.#chunks.values())
+    for (const { to, chunk } of this.#chunks)
       if (to === offset) return stateAfter(chunk.data, chunk.state);
     // The last ESC before it decides, and mostly is near.
     for (let size = 4_096; ; size *= 8) {

@@ -1,4 +1,5 @@
 import { type Clock, sleep } from '../../concurrency/clock.ts';
+import { MadeOf } from '../../made-of.ts';
 import type { PaneOutputEvent, PaneScreenEvent } from '../pane-events.ts';
 
 /**
@@ -34,7 +35,7 @@ export async function* paneScreens(
 
 type SnapshotEvent = Extract<PaneOutputEvent, { kind: 'snapshot' }>;
 type ScreenEvent = Extract<PaneScreenEvent, { kind: 'screen' }>;
-const screens = new WeakMap<SnapshotEvent, ScreenEvent>();
+const screens = new MadeOf<SnapshotEvent, ScreenEvent>();
 
 /** The same object for all who share the snapshot. */
 function screenOf(event: SnapshotEvent): ScreenEvent {

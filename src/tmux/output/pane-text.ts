@@ -6,7 +6,10 @@
 
 /** The text of `data` with its carry in front, without the incomplete sequence at its end. */
 export function textOf(data: Uint8Array, carry: Uint8Array): string {
-  const bytes = carry.length === 0 ? Buffer.from(data) : Buffer.concat([carry, data]);
+  const bytes =
+    carry.length === 0
+      ? Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+      : Buffer.concat([carry, data]);
   return bytes.toString('utf8', 0, bytes.length - incompleteTail(bytes).length);
 }
 

@@ -54,7 +54,8 @@ export class SessionWatch implements AsyncDisposable {
   readonly #client: ControlClient;
   readonly #options: SessionWatchOptions;
   readonly #logs = new Map<number, PaneLog>();
-  readonly #touched = new Set<PaneLog>();
+  /** Logs that were added to and not published yet. */
+  readonly #touched: PaneLog[] = [];
   readonly #overload: Overload;
   readonly #timers: Timers;
   readonly #roster: RosterKeeper;
@@ -175,13 +176,13 @@ export class SessionWatch implements AsyncDisposable {
     const log = this.#logs.get(pane);
     if (log === undefined) return;
     log.append(data);
-    this.#touched.add(log);
+    if (!this.#touched.includes(log)) this.#touched.push(log);
   }
 
   #drained(bytes: number, ms: number): void {
     this.#heardAt = this.#options.clock.monotonic();
     for (const log of this.#touched) log.publish();
-    this.#touched.clear();
+    this.#touched.length = 0;
     if (this.#overload.read(bytes, ms) && !this.#shedding) this.#run(this.#shed());
   }
 
