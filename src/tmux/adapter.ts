@@ -12,7 +12,7 @@ import type {
   ServerChange,
   TargetProcess,
 } from './member-tmux.ts';
-import type { MemberListing, PaneRef, ServerRef, ServerView } from './model.ts';
+import type { MemberListing, PaneRef, ServerRef, ServerView, SessionView } from './model.ts';
 import { ServerLocks } from './server-locks.ts';
 
 /** What all members share. */
@@ -73,6 +73,10 @@ export class TmuxAdapter implements MemberTmux, AsyncDisposable {
 
   server(ref: ServerRef): ServerView | undefined {
     return findServer(this.peek(), ref);
+  }
+
+  lastSessions(server: ServerView): readonly SessionView[] | null {
+    return this.listing.lastSessions(server);
   }
 
   absentServer(ref: ServerRef): ServerView {

@@ -37,6 +37,8 @@ export interface MemberTmux {
   doorbell(): void;
 
   server(ref: ServerRef): ServerView | undefined;
+  /** What that life of the server held when it last answered, however long ago. Null: it never did. */
+  lastSessions(server: ServerView): readonly SessionView[] | null;
   /** How a server that is proven gone is shown. */
   absentServer(ref: ServerRef): ServerView;
   /**

@@ -4,7 +4,14 @@ import type { Config } from '../../config.ts';
 import type { Lines } from '../helper/lines.ts';
 import { HelperError, type MemberHelper } from '../member-helper.ts';
 import type { ServerChange } from '../member-tmux.ts';
-import type { AgentState, MemberListing, PaneRef, ServerRef } from '../model.ts';
+import type {
+  AgentState,
+  MemberListing,
+  PaneRef,
+  ServerRef,
+  ServerView,
+  SessionView,
+} from '../model.ts';
 import { Doorbell } from './doorbell.ts';
 import type { Edition } from './edition.ts';
 import { Freshness, type Moment } from './freshness.ts';
@@ -154,6 +161,11 @@ export class Listing implements Disposable {
   report(pane: PaneRef, state: AgentState): void {
     this.#servers.report(pane, state, this.#options.clock.now());
     this.#settle();
+  }
+
+  /** What that life of the server held when it last answered, however long ago. Null: it never did. */
+  lastSessions(server: ServerView): readonly SessionView[] | null {
+    return this.#servers.lastSessions(server);
   }
 
   /** Sockets somebody listens on, and left-over ones. */

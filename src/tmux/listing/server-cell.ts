@@ -93,6 +93,11 @@ export class ServerCell {
     return this.#generation;
   }
 
+  /** Of the last answer of this life, however old it is by now. */
+  get lastSessions(): readonly SessionView[] | null {
+    return this.#rows === undefined ? null : this.#pulse.sessions;
+  }
+
   get isAbsent(): boolean {
     return this.absentSince !== undefined;
   }

@@ -1,6 +1,6 @@
 import type { Turn } from '../../concurrency/turn.ts';
 import { type ServerChange, serverKey } from '../member-tmux.ts';
-import type { AgentState, PaneRef, Reason, ServerRef, ServerView } from '../model.ts';
+import type { AgentState, PaneRef, Reason, ServerRef, ServerView, SessionView } from '../model.ts';
 import type { Moment } from './freshness.ts';
 import type { DirectoryRow, MemberRow, ServerRow, Snapshot } from './rows.ts';
 import { type CellContext, type CellRules, generationOf, ServerCell } from './server-cell.ts';
@@ -127,6 +127,13 @@ export class ServerCells {
     return [...this.#cells]
       .sort(([one], [other]) => (one < other ? -1 : 1))
       .map(([, cell]) => cell.view(now, overdue, installedVersion, nextVersion));
+  }
+
+  lastSessions({ ref, generation }: ServerView): readonly SessionView[] | null {
+    const cell = this.#cells.get(serverKey(ref));
+    return cell === undefined || generation === null || cell.generation !== generation
+      ? null
+      : cell.lastSessions;
   }
 
   /** When the first of them changes by age alone. */

@@ -154,7 +154,7 @@ export class ControlClient implements AsyncDisposable {
         return reject(new ControlTimeoutError('Too many commands wait for an answer.'));
       }
       const cancel = this.#clock.after(deadlineMs, () =>
-        reject(new ControlTimeoutError(`No answer within ${deadlineMs} ms.`)),
+        reject(new ControlTimeoutError(`No answer within ${deadlineMs} ms`)),
       );
       this.#queue.push({
         bracket,

@@ -47,7 +47,7 @@ export async function prepareRestartServer(
     return {
       before: stateOf(server),
       targetLabel: serverLabel(server),
-      holds: restoration?.holds ?? heldSessions(server, undefined),
+      holds: restoration?.holds ?? heldSessions(lastKnown(tmux, server), undefined),
       run: () => restart(tmux, server, request, installed, restoration),
     };
   });
@@ -93,11 +93,12 @@ async function restorationBefore(
   request: RestartServerRequest,
   installed: InstalledTmux,
 ): Promise<Restoration | undefined> {
-  if (request.restore === 'NONE') return restorationOf(server, undefined, request, installed);
+  if (request.restore === 'NONE')
+    return restorationOf(lastKnown(tmux, server), undefined, request, installed);
   if (server.status === 'STOPPED') {
     return request.continueStopped
       ? undefined
-      : restorationOf(server, { failure: 'it is stopped' }, request, installed);
+      : restorationOf(lastKnown(tmux, server), { failure: 'it is stopped' }, request, installed);
   }
   if (server.status === 'SPINNING' || isOutOfDescriptors(server)) return undefined;
   const described = await askDescription(tmux, server);
@@ -108,7 +109,12 @@ async function restorationBefore(
       `what it holds can't be read (${described.failure}), so it could not be restored. Use force to restart it all the same`,
     );
   }
-  return restorationOf(server, described, request, installed);
+  return restorationOf(lastKnown(tmux, server), described, request, installed);
+}
+
+/** Who is shown nothing that is old would have lost all of what can't be asked any more. */
+function lastKnown(tmux: MemberTmux, server: ServerView): ServerView {
+  return server.sessions === null ? { ...server, sessions: tmux.lastSessions(server) } : server;
 }
 
 async function restart(
@@ -177,5 +183,5 @@ async function restorationAfterRescue(
       `The tmux server (pid ${server.pid}) does not answer (${described.failure}), so what it holds could not be restored, and it was not ended. Use force, or ask without restore.`,
     );
   }
-  return restorationOf(server, described, request, installed);
+  return restorationOf(lastKnown(tmux, server), described, request, installed);
 }

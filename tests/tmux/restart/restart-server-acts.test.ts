@@ -37,11 +37,13 @@ async function world(
   version: Version,
   options: StartOptions = {},
   installed: Installed = installedVersion(version),
+  environment: Readonly<Record<string, string>> = {},
 ) {
   const server = await startTmux({ version, ...options });
   const member = actingMember({
     directory: server.directory,
     installed: installed === 'none' ? undefined : installed,
+    environment,
   });
   return {
     server,
@@ -220,6 +222,25 @@ describe('a restart', () => {
     // That one was made again.
     expect(paths).toEqual(['/', process.env.HOME, folder]);
     await rm(folder, { recursive: true });
+  });
+
+  it('by force of one that is not known for long brings back what was known of it last', async () => {
+    const soon = { MUXWARDEN_LISTING_MAX_AGE_MS: '1000', MUXWARDEN_LISTING_INTERVAL_MS: '500' };
+    const grace = { MUXWARDEN_LISTING_FRESH_GRACE_MS: '100' };
+    await using it = await world(version, {}, installedVersion(version), { ...soon, ...grace });
+    await it.server.run('split-window', '-d', '-t', 'main:', 'exec sh');
+    await it.member.server(it.server.socket);
+    process.kill(it.pid, 'SIGSTOP');
+    const unknown = await eventually(async () => {
+      const view = await it.member.server(it.server.socket);
+      return view.listing.state === 'UNKNOWN' ? view : undefined;
+    }, 'its listing is unknown');
+    expect(unknown.sessions).toBeNull();
+    const { server, notRestored } = await restart(it.member, unknown, { force: true });
+    expect(notRestored[0]?.what).toBe('changes since the last listing');
+    expect(server.sessions?.map(({ name, windows }) => [name, windows[0]?.panes.length])).toEqual([
+      ['main', 2],
+    ]);
   });
 
   it('without restore begins with one session', async () => {
