@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { Counting } from './counting.ts';
@@ -142,7 +143,7 @@ async function begin({ port, transport, key, query, variables, stalled = 0 }: Su
       if (transport === 'ws') {
         subscriber.say({ type: 'connection_init', payload: {} });
         await once(subscriber.socket, 'data');
-        const id = 'f'.repeat(36);
+        const id = randomUUID();
         subscriber.say({ id, type: 'subscribe', payload: { query, variables: each } });
       }
       subscriber.countFrames();

@@ -6,6 +6,8 @@ export type WatchEnd = 'withdrawn' | 'draining';
 export interface AuthorityWatch extends Disposable {
   /** Aborted when the stream has to end, for whichever reason. */
   readonly signal: AbortSignal;
+  /** The signal's, quicker to look at: that is done for each event. */
+  readonly over: boolean;
   /** Undefined while it may go on, and when the caller left by itself. */
   readonly end: WatchEnd | undefined;
 }
@@ -22,9 +24,11 @@ export function watchAuthority(
   allowed: () => boolean = () => true,
 ): AuthorityWatch {
   const control = new AbortController();
+  let over = false;
   let end: WatchEnd | undefined;
   const finish = (why?: WatchEnd) => {
-    if (control.signal.aborted) return;
+    if (over) return;
+    over = true;
     end = why;
     control.abort();
   };
@@ -55,6 +59,9 @@ export function watchAuthority(
   watching.catch(() => finish('withdrawn'));
   return {
     signal: control.signal,
+    get over() {
+      return over;
+    },
     get end() {
       return end;
     },

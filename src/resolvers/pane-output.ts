@@ -1,9 +1,10 @@
 import { maySeeListing, maySeePaneContent } from '../auth/authority.ts';
+import { atOnce, over, type Prompt } from '../concurrency/prompt.ts';
 import { MadeOf } from '../made-of.ts';
 import { ListingUnknownError, NotFoundError } from '../tmux/errors.ts';
 import type { PaneRef } from '../tmux/model.ts';
 import type { PaneCloseReason, PaneOutputEvent, PaneScreenEvent } from '../tmux/pane-events.ts';
-import { watchAuthority } from './authority-watch.ts';
+import { type AuthorityWatch, watchAuthority } from './authority-watch.ts';
 import type { Context } from './context.ts';
 import { badInput, credentialEnded, forbidden } from './request-error.ts';
 import { type Failure, stream } from './stream.ts';
@@ -72,13 +73,42 @@ function mustSeeScreen({ viewer }: Context, { memberId }: PaneRef): void {
     throw forbidden('seeing this screen');
 }
 
-async function* events<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
+/** Ends with what may be seen of it; while that lasts, an event that is there is given at once. */
+function events<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
   context: Context,
   pane: PaneRef,
   after: string | null,
   open: (signal: AbortSignal) => AsyncIterable<Event>,
   name: (event: Event) => Value,
   caller: AbortSignal,
+): Prompt<Value | PaneClosedValue | PaneOutputRefusal> {
+  const state: Reading<Event> = { source: undefined, watch: undefined, cursor: after };
+  return Object.assign(read(context, pane, open, name, caller, state), {
+    [atOnce]: over(
+      () => state.source,
+      () => state.watch?.over === false,
+      (event: Event) => {
+        state.cursor = event.cursor;
+        return name(event);
+      },
+    ),
+  });
+}
+
+interface Reading<Event> {
+  source: AsyncIterator<Event, unknown> | undefined;
+  watch: AuthorityWatch | undefined;
+  /** Of the last event. */
+  cursor: string | null;
+}
+
+async function* read<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
+  context: Context,
+  pane: PaneRef,
+  open: (signal: AbortSignal) => AsyncIterable<Event>,
+  name: (event: Event) => Value,
+  caller: AbortSignal,
+  state: Reading<Event>,
 ): AsyncGenerator<Value | PaneClosedValue | PaneOutputRefusal> {
   const allowed = () => maySeePaneContent(context.viewer, pane.memberId);
   if (!allowed() || context.accounts.member(pane.memberId) === undefined) {
@@ -86,18 +116,20 @@ async function* events<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
     return;
   }
   using watch = watchAuthority(context, caller, allowed);
-  let cursor = after;
   let begun = false;
   try {
-    for await (const event of open(watch.signal)) {
-      if (watch.signal.aborted) break;
+    const source = open(watch.signal)[Symbol.asyncIterator]();
+    state.watch = watch;
+    state.source = source;
+    for await (const event of { [Symbol.asyncIterator]: () => source }) {
+      if (watch.over) break;
       begun = true;
-      cursor = event.cursor;
+      state.cursor = event.cursor;
       yield name(event);
       if (event.kind === 'closed') return;
     }
   } catch (error) {
-    if (!watch.signal.aborted) {
+    if (!watch.over) {
       if (begun) throw error;
       if (error instanceof RangeError)
         throw badInput(
@@ -109,13 +141,16 @@ async function* events<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
     }
   }
   if (watch.end === undefined) return;
-  if (cursor === null) {
+  if (state.cursor === null) {
     // Nothing was sent, so there is no place that a PaneClosed could name.
     if (watch.end === 'withdrawn') throw credentialEnded();
     yield* refusal(new ListingUnknownError(null, null, 'the service is stopping'));
     return;
   }
-  yield closed(cursor, watch.end === 'draining' ? 'SERVICE_DRAINING' : 'PERMISSION_WITHDRAWN');
+  yield closed(
+    state.cursor,
+    watch.end === 'draining' ? 'SERVICE_DRAINING' : 'PERMISSION_WITHDRAWN',
+  );
 }
 
 function* refusal(error: unknown): Generator<PaneOutputRefusal> {

@@ -1,3 +1,5 @@
+import { type AtOnce, atOnce, over, type Prompt } from '../concurrency/prompt.ts';
+
 /**
  * The source of a subscription.
  *
@@ -14,7 +16,7 @@ export interface Failure {
 export function stream<Event>(
   open: (signal: AbortSignal) => AsyncIterable<Event>,
   caller?: AbortSignal,
-): AsyncIterableIterator<Event | Failure> {
+): Prompt<Event | Failure> {
   const left = new AbortController();
   // A signal is slow to look at, and this is looked at for each event.
   let gone = false;
@@ -22,16 +24,33 @@ export function stream<Event>(
     gone = true;
     left.abort();
   };
-  let events: AsyncIterator<Event> | undefined;
+  let events: AsyncIterator<Event, unknown> | undefined;
   let ended = false;
   const end = (): { done: true; value: undefined } => {
     ended = true;
     caller?.removeEventListener('abort', leave);
     return { done: true, value: undefined };
   };
+  const below: AtOnce<Event> = over(
+    () => events,
+    () => !ended && !gone,
+    (event) => event,
+  );
   return {
     [Symbol.asyncIterator]() {
       return this;
+    },
+    [atOnce]: {
+      wait: below.wait,
+      take() {
+        try {
+          return below.take();
+        } catch (error) {
+          leave();
+          end();
+          return { __typename: 'Failure', error };
+        }
+      },
     },
     async next() {
       if (ended || gone) return end();

@@ -4,6 +4,7 @@ import { MadeOf } from '../made-of.ts';
 import { Outlet } from './outlet.ts';
 import { head } from './respond.ts';
 import { resultBytes } from './result-bytes.ts';
+import { sendAtOnce } from './send-at-once.ts';
 
 /** Some browsers take no header until there is a body, and a proxy no silence. */
 const ping = Buffer.from(':\n\n');
@@ -32,6 +33,10 @@ export async function eventStream(
   if (response.destroyed) return leave();
   head(response, 200, { ...headers, 'x-accel-buffering': 'no' });
   const outlet = new Outlet(response);
+  const send = (result: ExecutionResult): boolean => {
+    outlet.write(eventBytes(result));
+    return true;
+  };
   outlet.write(ping);
   const pings = setInterval(() => {
     if (!outlet.isFull) outlet.write(ping);
@@ -41,7 +46,8 @@ export async function eventStream(
       if (outlet.isFull) await outlet.untilDrained();
       const step = await results.next();
       if (step.done === true || response.destroyed) break;
-      outlet.write(eventBytes(step.value));
+      send(step.value);
+      await sendAtOnce(results, outlet, send);
     }
   } finally {
     clearInterval(pings);

@@ -24,11 +24,15 @@ export class Outlet {
     while (this.isFull) await this.#drained.wait();
   }
 
-  /** All of these at once, and nothing in between. */
-  write(...pieces: readonly Uint8Array[]): void {
-    if (this.#stream.destroyed || this.#stream.writableEnded) return;
+  /**
+   * All of these at once, and nothing in between. Gives whether the system has taken all that there
+   * was: then the pieces are the caller's again.
+   */
+  write(...pieces: readonly Uint8Array[]): boolean {
+    if (this.#stream.destroyed || this.#stream.writableEnded) return true;
     if (pieces.length > 1) this.#stream.cork();
     for (const piece of pieces) this.#stream.write(piece);
     if (pieces.length > 1) this.#stream.uncork();
+    return this.#stream.writableLength === 0;
   }
 }

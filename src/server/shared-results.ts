@@ -7,6 +7,7 @@ import {
   type ValidatedSubscriptionArgs,
   visit,
 } from 'graphql';
+import { atOnce, isPrompt, type Prompt } from '../concurrency/prompt.ts';
 import { MadeOf } from '../made-of.ts';
 import type { Context } from '../resolvers/context.ts';
 import { audienceOf, type Sight, watched } from './audience.ts';
@@ -35,13 +36,13 @@ export class SharedResults {
     return this.#asked.size;
   }
 
-  /** The results of the events of a source. `ended` is called when they end, are left, or the caller is gone. */
+  /** The results of the events of a source, as prompt as that is. `ended` is called when they end, are left, or the caller is gone. */
   of(
-    source: AsyncIterable<unknown>,
+    sources: AsyncIterable<unknown>,
     validated: ValidatedSubscriptionArgs,
     context: Context,
     ended: () => void,
-  ): AsyncGenerator<ExecutionResult, void, void> {
+  ): AsyncGenerator<ExecutionResult, void, void> & Prompt<ExecutionResult> {
     const key = keyOf(validated);
     const asked = this.#asked.get(key) ?? { subscribers: 0, results: new MadeOf() };
     this.#asked.set(key, asked);
@@ -55,20 +56,45 @@ export class SharedResults {
     };
     context.signal?.addEventListener('abort', leave, { once: true });
     if (context.signal?.aborted) leave();
-    const events = source[Symbol.asyncIterator]();
+    const events = sources[Symbol.asyncIterator]();
+    const source = isPrompt(events) ? events[atOnce] : undefined;
     const over = { done: true, value: undefined } as const;
+    /** Of an event that was taken, and takes time. */
+    let late: Promise<ExecutionResult> | undefined;
+    const resultOf = (event: unknown) =>
+      find(asked, event, context) ?? this.#make(asked, event, validated, context);
     return {
       [Symbol.asyncIterator]() {
         return this;
       },
-      next: async () => {
-        try {
-          const step = await events.next();
-          if (step.done !== true) {
-            const shared = find(asked, step.value, context);
-            const value = shared ?? (await this.#make(asked, step.value, validated, context));
-            return { done: false, value };
+      [atOnce]: {
+        take() {
+          if (left || late !== undefined) return undefined;
+          try {
+            const event = source?.take();
+            if (event === undefined) return undefined;
+            const result = resultOf(event);
+            if (!(result instanceof Promise)) return result;
+            late = result;
+            // It is told to `next`, which may never come.
+            result.catch(() => undefined);
+            return undefined;
+          } catch (error) {
+            leave();
+            throw error;
           }
+        },
+        wait: (ring) => !left && late === undefined && source?.wait(ring) === true,
+      },
+      async next() {
+        try {
+          if (late !== undefined) {
+            const result = late;
+            late = undefined;
+            return { done: false, value: await result };
+          }
+          const step = await events.next();
+          if (step.done !== true) return { done: false, value: await resultOf(step.value) };
         } catch (error) {
           leave();
           throw error;
@@ -95,20 +121,27 @@ export class SharedResults {
   }
 
   /** Whoever asks alike while it is being made waits, and takes it where it turns out to be theirs too. */
-  async #make(
+  #make(
     asked: Asked,
     event: unknown,
     validated: ValidatedSubscriptionArgs,
     context: Context,
-  ): Promise<ExecutionResult> {
+  ): ExecutionResult | Promise<ExecutionResult> {
     const made = resultsOf(asked, event);
     const alike = audienceOf(context.viewer, 'alike');
     const underWay = made?.underWay.get(alike);
-    if (underWay !== undefined) {
-      await underWay;
-      const shared = find(asked, event, context);
-      if (shared !== undefined) return shared;
-    }
+    const execute = () => this.#execute(made, alike, event, validated, context);
+    if (underWay === undefined) return execute();
+    return underWay.then(() => find(asked, event, context) ?? execute());
+  }
+
+  #execute(
+    made: Made | undefined,
+    alike: string,
+    event: unknown,
+    validated: ValidatedSubscriptionArgs,
+    context: Context,
+  ): ExecutionResult | Promise<ExecutionResult> {
     const { context: contextValue, sight } = watched(context);
     this.#executions += 1;
     const executing = executeSubscriptionEvent({ ...validated, rootValue: event, contextValue });
@@ -119,11 +152,11 @@ export class SharedResults {
       () => undefined,
     );
     made?.underWay.set(alike, settled);
-    try {
-      return keep(made, await executing, sight(), context);
-    } finally {
-      if (made?.underWay.get(alike) === settled) made.underWay.delete(alike);
-    }
+    return executing
+      .then((result) => keep(made, result, sight(), context))
+      .finally(() => {
+        if (made?.underWay.get(alike) === settled) made.underWay.delete(alike);
+      });
   }
 }
 

@@ -2,9 +2,11 @@ import type { ExecutionResult } from 'graphql';
 import type { WebSocket } from 'ws';
 import type { Outlet } from './outlet.ts';
 import { resultBytes } from './result-bytes.ts';
-import { textFrame } from './text-frame.ts';
+import { sendAtOnce } from './send-at-once.ts';
+import { TextFrames } from './text-frame.ts';
 
 const end = Buffer.from('}');
+const frames = new TextFrames();
 
 /**
  * Sends the results of a subscription as `next` messages: the bytes of a result are made once for
@@ -19,6 +21,12 @@ export function sentOn(
 ): AsyncGenerator<ExecutionResult, void, void> {
   const begin = Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`);
   let left = false;
+  const send = (result: ExecutionResult): boolean => {
+    if (result.errors !== undefined) return false;
+    if (!left && socket.readyState === socket.OPEN)
+      frames.send(outlet, begin, resultBytes(result), end);
+    return true;
+  };
   return {
     [Symbol.asyncIterator]() {
       return this;
@@ -27,9 +35,9 @@ export function sentOn(
       for (;;) {
         if (outlet.isFull) await outlet.untilDrained();
         const step = await results.next();
-        if (step.done === true || step.value.errors !== undefined) return step;
-        if (!left && socket.readyState === socket.OPEN)
-          outlet.write(...textFrame(begin, resultBytes(step.value), end));
+        if (step.done === true || !send(step.value)) return step;
+        const unsent = await sendAtOnce(results, outlet, send);
+        if (unsent !== undefined) return { done: false, value: unsent };
       }
     },
     async return() {

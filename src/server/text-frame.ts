@@ -1,29 +1,57 @@
+import type { Outlet } from './outlet.ts';
+
 const finalText = 0x81;
 /** From here on a piece that many are sent is not copied for each of them. */
 const large = 8_192;
 
+interface Frame {
+  readonly bytes: Buffer;
+  readonly middle: Buffer;
+  readonly end: Buffer;
+  /** Where the beginning stands in it, and what follows that. */
+  readonly from: number;
+  readonly to: number;
+}
+
 /**
- * One unmasked WebSocket frame (RFC 6455) of text, whose UTF-8 is these three pieces: to be written one
- * after the other, and in one where they are small.
+ * Sends frames of text, most of which differ in their beginning alone: then that is put into the frame
+ * of before, unless a connection still holds it.
  */
-export function textFrame(begin: Buffer, middle: Buffer, end: Buffer): readonly Buffer[] {
-  const length = begin.length + middle.length + end.length;
-  const isLarge = middle.length >= large;
-  const headLength = length < 126 ? 2 : length < 65_536 ? 4 : 10;
-  const frame = Buffer.allocUnsafe(headLength + (isLarge ? begin.length : length));
-  frame[0] = finalText;
-  if (headLength === 2) frame[1] = length;
-  else if (headLength === 4) {
-    frame[1] = 126;
-    frame.writeUInt16BE(length, 2);
-  } else {
-    frame[1] = 127;
-    frame.writeUInt32BE(0, 2);
-    frame.writeUInt32BE(length, 6);
+export class TextFrames {
+  #free: Frame | undefined;
+
+  /** One unmasked frame (RFC 6455) whose UTF-8 is these three pieces, in one where they are small. */
+  send(outlet: Outlet, begin: Buffer, middle: Buffer, end: Buffer): void {
+    if (middle.length >= large) {
+      const head = headOf(begin.length + middle.length + end.length);
+      outlet.write(Buffer.concat([head, begin]), middle, end);
+      return;
+    }
+    const frame = this.#frame(begin, middle, end);
+    begin.copy(frame.bytes, frame.from);
+    this.#free = outlet.write(frame.bytes) ? frame : undefined;
   }
-  begin.copy(frame, headLength);
-  if (isLarge) return [frame, middle, end];
-  middle.copy(frame, headLength + begin.length);
-  end.copy(frame, headLength + begin.length + middle.length);
-  return [frame];
+
+  #frame(begin: Buffer, middle: Buffer, end: Buffer): Frame {
+    const free = this.#free;
+    if (free?.middle === middle && free.end === end && free.to - free.from === begin.length)
+      return free;
+    const head = headOf(begin.length + middle.length + end.length);
+    const bytes = Buffer.concat([head, begin, middle, end]);
+    return { bytes, middle, end, from: head.length, to: head.length + begin.length };
+  }
+}
+
+function headOf(length: number): Buffer {
+  if (length < 126) return Buffer.from([finalText, length]);
+  const head = Buffer.alloc(length < 65_536 ? 4 : 10);
+  head[0] = finalText;
+  if (length < 65_536) {
+    head[1] = 126;
+    head.writeUInt16BE(length, 2);
+  } else {
+    head[1] = 127;
+    head.writeUInt32BE(length, 6);
+  }
+  return head;
 }

@@ -1,5 +1,6 @@
 import type { ExecutionResult } from 'graphql';
 import { createYoga, type Plugin, type YogaServerInstance } from 'graphql-yoga';
+import { atOnce, over, type Prompt } from '../concurrency/prompt.ts';
 import type { Logger } from '../log.ts';
 import type { Context } from '../resolvers/context.ts';
 import { schema } from '../schema/index.ts';
@@ -17,7 +18,7 @@ export interface ServerContext extends OperationContext {
   readonly streamed: (results: Results) => void;
 }
 
-export type Results = AsyncIterableIterator<ExecutionResult, void>;
+export type Results = Prompt<ExecutionResult>;
 
 export type Yoga = YogaServerInstance<ServerContext, Record<string, never>>;
 
@@ -87,12 +88,17 @@ async function* nothing(): AsyncGenerator<never> {}
 function mapped<Result>(
   results: AsyncIterable<Result>,
   map: (result: Result) => Result,
-): AsyncIterableIterator<Result, void> {
+): Prompt<Result> {
   const iterator = results[Symbol.asyncIterator]();
   return {
     [Symbol.asyncIterator]() {
       return this;
     },
+    [atOnce]: over(
+      () => iterator,
+      () => true,
+      map,
+    ),
     async next() {
       const step = await iterator.next();
       return step.done === true

@@ -67,7 +67,7 @@ describe('a stream', () => {
     });
     await events.next();
     const { value } = await events.next();
-    expect(() => thrown(value)).toThrow(broken);
+    expect(() => thrown(value ?? {})).toThrow(broken);
     expect(await events.next()).toEqual({ done: true, value: undefined });
   });
 });

@@ -192,7 +192,7 @@ export class PaneLog {
 
   /** The first mark with a higher number. */
   markAfter(number: number): Mark | undefined {
-    return this.#marks.find((mark) => mark.number > number);
+    return number === this.#lastMark ? undefined : this.#marks.find((mark) => mark.number > number);
   }
 
   /** Number of the last mark before the byte at `offset`, for a reader who continues there. */

@@ -185,8 +185,8 @@ export class PaneOutputs implements AsyncDisposable {
   }
 }
 
-type PaneEvents = AsyncGenerator<PaneOutputEvent, void>;
+type PaneEvents = AsyncIterableIterator<PaneOutputEvent, void>;
 
-async function* only(event: PaneOutputEvent): PaneEvents {
+async function* only(event: PaneOutputEvent): AsyncGenerator<PaneOutputEvent, void> {
   yield event;
 }

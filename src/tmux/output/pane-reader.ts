@@ -1,4 +1,5 @@
 import { sleep } from '../../concurrency/clock.ts';
+import { atOnce, type Prompt } from '../../concurrency/prompt.ts';
 import { isRefusal, ListingUnknownError, NotFoundError } from '../errors.ts';
 import type { MemberTmux } from '../member-tmux.ts';
 import type { PaneRef } from '../model.ts';
@@ -52,7 +53,8 @@ export class PaneReader {
   #cursor: string;
   #gap: PaneGapReason | undefined;
   #begun = false;
-  #wake = () => {};
+  /** Called at the next ring. */
+  #waiting: (() => void) | undefined;
   /** As the signal, which is slow to look at, and this is looked at for each event. */
   #left = false;
   #shown: Snapshot | undefined;
@@ -92,7 +94,20 @@ export class PaneReader {
     this.#least = this.#seat.log.bytes.end;
   }
 
-  async *events(): AsyncGenerator<PaneOutputEvent, void> {
+  events(): Prompt<PaneOutputEvent> {
+    return Object.assign(this.#events(), {
+      [atOnce]: {
+        take: () => (this.#isLevel() ? this.#next(this.#seat.log) : undefined),
+        wait: (ring: () => void) => {
+          const rests = this.#rests();
+          if (rests) this.#ring(ring);
+          return rests;
+        },
+      },
+    });
+  }
+
+  async *#events(): AsyncGenerator<PaneOutputEvent, void> {
     // A consumer that was cut off in the middle of an event never comes back to a finally.
     const release = () => this.#release();
     this.#signal.addEventListener('abort', release, { once: true });
@@ -112,7 +127,7 @@ export class PaneReader {
           return;
         } else if (log.detached) await this.#moveOn();
         else if (this.#staleFrom !== undefined) await this.#renew(this.#staleFrom);
-        else await this.#ring(log);
+        else await new Promise<void>((resolve) => this.#ring(resolve));
       }
     } finally {
       this.#signal.removeEventListener('abort', release);
@@ -124,18 +139,31 @@ export class PaneReader {
   #release(): void {
     this.#left = true;
     this.#seat[Symbol.dispose]();
-    this.#wake();
+    const ring = this.#waiting;
+    if (ring === undefined) return;
+    this.#waiting = undefined;
+    this.#seat.log.bell.takeBack(ring);
+    ring();
   }
 
-  /** The next ring of the log, or the end of this reader: without a listener of its own for each. */
-  #ring({ bell }: PaneLog): Promise<void> {
-    return new Promise((resolve) => {
-      bell.add(resolve);
-      this.#wake = () => {
-        bell.takeBack(resolve);
-        resolve();
-      };
-    });
+  /** Calls it at the next ring of the log, or at the end of this reader, which need not listen to that. */
+  #ring(ring: () => void): void {
+    this.#seat.log.bell.add(ring);
+    this.#waiting = ring;
+  }
+
+  /** Where it stands, the log goes on. */
+  #isLevel(): boolean {
+    return !this.#left && this.#epoch !== undefined && this.#hole(this.#seat.log) === undefined;
+  }
+
+  /** It has all that was published, and nothing else is to be said or asked. */
+  #rests(): boolean {
+    const { log } = this.#seat;
+    if (!this.#isLevel() || this.#offset !== log.published) return false;
+    if (this.#due !== undefined || this.#staleFrom !== undefined) return false;
+    if (log.end !== undefined || log.detached) return false;
+    return log.markAfter(this.#mark) === undefined;
   }
 
   #hole(log: PaneLog): PaneGapReason | undefined {

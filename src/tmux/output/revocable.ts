@@ -1,3 +1,5 @@
+import { atOnce, over, type Prompt } from '../../concurrency/prompt.ts';
+
 /**
  * An iterator that begins with its first `next`, and that can be ended from outside at any moment:
  * by the signal, or by `return` even while a `next` waits. A bare async generator would make
@@ -6,7 +8,7 @@
 export function revocable<T>(
   open: (signal: AbortSignal) => Promise<AsyncIterator<T, void>>,
   signal: AbortSignal,
-): AsyncIterableIterator<T, void> {
+): Prompt<T> {
   const own = new AbortController();
   // A signal is slow to look at, and this is looked at for each event.
   let revoked = false;
@@ -20,6 +22,11 @@ export function revocable<T>(
     return { done: true, value: undefined };
   };
   return {
+    [atOnce]: over(
+      () => events,
+      () => !revoked,
+      (event) => event,
+    ),
     async next() {
       if (revoked) return end();
       try {

@@ -1,0 +1,114 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { atOnce } from '../../../src/concurrency/prompt.ts';
+import type { MemberTmux } from '../../../src/tmux/member-tmux.ts';
+import { Epochs } from '../../../src/tmux/output/output-cursor.ts';
+import { PaneLog, type Snapshot } from '../../../src/tmux/output/pane-log.ts';
+import { PaneReader } from '../../../src/tmux/output/pane-reader.ts';
+import type { PaneOutputEvent } from '../../../src/tmux/pane-events.ts';
+import { FakeClock, settle } from '../../support/fake-clock.ts';
+import { rounds } from '../../support/tier.ts';
+
+/** A log with a reader whose snapshots are empty screens at the log's end. */
+function begun(signal: AbortSignal) {
+  const clock = new FakeClock();
+  const log = new PaneLog(0, 64, new Epochs(), clock);
+  const snapshot = async (): Promise<Snapshot> => {
+    const { end, epoch } = log.bytes;
+    const cursor = log.bytes.cursor(end);
+    const screen = { data: Buffer.alloc(0), screen: Buffer.alloc(0), columns: 80, rows: 24 };
+    const place = { cursorColumn: 0, cursorRow: 0, alternateScreen: false };
+    const taken: Snapshot = {
+      ...{ epoch, offset: end, mark: log.lastMark, takenAt: 0, state: 'text' },
+      event: {
+        ...{ kind: 'snapshot', cursor, at: new Date(0), source: 'CONTROL_CLIENT' },
+        ...screen,
+        ...place,
+      },
+    };
+    log.keep(taken, true, false);
+    return taken;
+  };
+  const seat = { session: 0, log, snapshot, [Symbol.dispose]: () => {} };
+  const host = {
+    tmux: { clock } as unknown as MemberTmux,
+    draining: new AbortController().signal,
+    sit: async () => undefined,
+  };
+  const pane = { memberId: '', pathHex: '', generation: '', pane: 0 };
+  const events = new PaneReader(host, pane, seat, undefined, signal).events();
+  return { log, clock, events };
+}
+
+it('read at once or by promises, in any order, the events are the same: each byte once, or its gap', async () => {
+  const step = fc.constantFrom('say', 'say much', 'resize', 'at once', 'at once', 'next', 'time');
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const left = new AbortController();
+      const { log, clock, events } = begun(left.signal);
+      const lane = events[atOnce];
+      const got: PaneOutputEvent[] = [];
+      let said = 0;
+      let reading: Promise<void> | undefined;
+      const next = () => {
+        reading ??= events.next().then(({ value }) => {
+          reading = undefined;
+          if (value !== undefined) got.push(value);
+        });
+        return settle();
+      };
+      const take = async () => {
+        if (reading !== undefined) return await settle();
+        const event = lane.take();
+        if (event !== undefined) got.push(event);
+        else if (!lane.wait(() => {})) await next();
+      };
+      await next();
+      for (const each of [...steps, ...Array.from({ length: 12 }, () => 'at once')]) {
+        if (each === 'say' || each === 'say much') {
+          const text = `${said++} `.padEnd(each === 'say' ? 4 : 50, '.');
+          log.append(Buffer.from(text));
+          log.publish();
+          await settle();
+        } else if (each === 'resize') {
+          log.sized(80 + got.length, 24);
+          await settle();
+        } else if (each === 'time') await clock.advance(20);
+        else if (each === 'next') await next();
+        else {
+          await clock.advance(20);
+          await take();
+        }
+      }
+      expect(got[0]?.kind).toBe('snapshot');
+      let at = 0;
+      for (const event of got) {
+        const to = Number(Buffer.from(event.cursor, 'base64url').readUIntBE(10, 6));
+        if (event.kind === 'chunk') expect(event.data.length).toBe(to - at);
+        if (event.kind === 'gap') expect(to).toBe(at);
+        if (event.kind === 'snapshot' && got[got.indexOf(event) - 1]?.kind !== 'gap')
+          expect(to).toBe(at);
+        at = to;
+      }
+      if (reading === undefined) expect(at).toBe(log.bytes.end);
+      left.abort();
+      await settle();
+    }),
+    { numRuns: rounds(60, 2_000) },
+  );
+});
+
+it('who leaves while it waits for a ring is rung once, and then there is nothing', async () => {
+  const left = new AbortController();
+  const { log, events } = begun(left.signal);
+  await events.next();
+  const lane = events[atOnce];
+  let rings = 0;
+  expect(lane.wait(() => (rings += 1))).toBe(true);
+  left.abort();
+  expect(rings).toBe(1);
+  log.append(Buffer.from('x'));
+  log.publish();
+  expect([rings, lane.take(), lane.wait(() => {})]).toEqual([1, undefined, false]);
+  expect(await events.next()).toEqual({ done: true, value: undefined });
+});
