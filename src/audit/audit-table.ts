@@ -42,25 +42,9 @@ export async function insertRows(
   return inserted.rows.map(({ sequence }) => Number(sequence));
 }
 
-/**
- * New rows in one statement, which the connection keeps prepared: one way there and back, and its own
- * transaction.
- * @throws what PostgreSQL says, 23505 where one of them was there; then none was added
- */
-export async function addRows(client: Client, rows: readonly SealedRow[]): Promise<void> {
-  await client.query({
-    name: 'add audit rows',
-    text: 'insert into audit_events select * from jsonb_populate_recordset(null::audit_events, $1)',
-    values: [recordsText(rows)],
-  });
-}
-
 /** As one parameter, whatever their number: the statement is the same, and PostgreSQL reads the rest. */
-const records = (rows: readonly SealedRow[]): SQL =>
-  sql`select * from jsonb_populate_recordset(null::audit_events, ${recordsText(rows)}::jsonb)`;
-
-function recordsText(rows: readonly SealedRow[]): string {
-  return JSON.stringify(
+function records(rows: readonly SealedRow[]): SQL {
+  const text = JSON.stringify(
     rows.map((row) => {
       const values = { ...row, previous: `\\x${row.previous}`, hash: `\\x${row.hash}` };
       return Object.fromEntries(
@@ -68,6 +52,7 @@ function recordsText(rows: readonly SealedRow[]): string {
       );
     }),
   );
+  return sql`select * from jsonb_populate_recordset(null::audit_events, ${text}::jsonb)`;
 }
 
 const columns = Object.entries(getColumns(auditEvents));

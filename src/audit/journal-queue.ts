@@ -29,8 +29,13 @@ interface JournalQueueParts<Waiting> {
   readonly gathered: (withinMs: number) => Promise<void>;
   /** Why nothing more is written, or undefined. */
   readonly refusing: () => Error | undefined;
-  /** Called with a group that the disk holds. */
-  readonly written: (group: readonly (Waiting & { row: SealedRow })[]) => void;
+  /** Called with a group that will now be written; what it gives back, `written` is given. */
+  readonly begun: (
+    group: readonly (Waiting & { row: SealedRow })[],
+    onDisk: Promise<void>,
+  ) => boolean;
+  /** Called with it when the disk holds it. */
+  readonly written: (group: readonly (Waiting & { row: SealedRow })[], isOnItsWay: boolean) => void;
   readonly failed: (waiting: Waiting, error: unknown) => void;
 }
 
@@ -115,12 +120,16 @@ export class JournalQueue<Waiting extends Pick<Note, 'entry'>> {
       head = { sequence: row.sequence, hash: row.hash };
       return { waiting, row, line };
     });
-    await this.#parts.journal.append(
-      sealed.map(({ line }) => line),
-      last,
-    );
+    const lines = sealed.map(({ line }) => line);
+    const write = await this.#parts.journal.prepare(lines, last);
+    const numbered = sealed.map(({ waiting, row }) => Object.assign(waiting, { row }));
+    const { promise: onDisk, resolve } = Promise.withResolvers<void>();
+    // PostgreSQL takes longer than the disk, so it begins first.
+    const isOnItsWay = this.#parts.begun(numbered, onDisk);
+    resolve(write());
+    await onDisk;
     this.#head = head;
-    this.#parts.written(sealed.map(({ waiting, row }) => Object.assign(waiting, { row })));
+    this.#parts.written(numbered, isOnItsWay);
   }
 
   #seal(entry: AuditEntry, head: Head): ReturnType<typeof sealWithLine> {

@@ -98,11 +98,12 @@ export class Journal implements AsyncDisposable {
   }
 
   /**
-   * The lines, durably. Never called while an earlier call runs.
+   * Sees that the lines may be written. What it gives back writes them, now or never: it resolves when the
+   * disk has them, and rejects with JournalStoppedError. One group at a time.
    * @param last may use the space that is kept free: for what has to be written when it is the end
    * @throws NoSpaceError, JournalStoppedError
    */
-  async append(lines: readonly string[], last = false): Promise<void> {
+  async prepare(lines: readonly string[], last = false): Promise<() => Promise<void>> {
     if (this.#stopped) throw this.#stopped;
     const data = Buffer.from(lines.map((line) => `${line}\n`).join(''));
     const { bavail, bsize } = statfsSync(dirname(this.path));
@@ -113,13 +114,10 @@ export class Journal implements AsyncDisposable {
       );
     try {
       this.#checkStillOurs();
-      const { bytesWritten } = await this.#file.write(data);
-      if (bytesWritten !== data.length)
-        throw new Error(`${bytesWritten} of ${data.length} bytes were written (disk full?)`);
-      this.#size += bytesWritten;
     } catch (cause) {
       throw await this.#stop(cause);
     }
+    return () => this.#write(data);
   }
 
   /** The rows from the end back to, and without, the first one that `enough` accepts; oldest first. */
@@ -140,6 +138,17 @@ export class Journal implements AsyncDisposable {
   async [Symbol.asyncDispose]() {
     this.#stopped ??= new JournalStoppedError('The audit journal is closed.');
     await this.#file.close();
+  }
+
+  async #write(data: Buffer): Promise<void> {
+    try {
+      const { bytesWritten } = await this.#file.write(data);
+      if (bytesWritten !== data.length)
+        throw new Error(`${bytesWritten} of ${data.length} bytes were written (disk full?)`);
+      this.#size += bytesWritten;
+    } catch (cause) {
+      throw await this.#stop(cause);
+    }
   }
 
   /**

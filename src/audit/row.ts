@@ -150,7 +150,9 @@ function storableFacts(facts: AuditEntry['facts']): AuditEntry['facts'] {
 }
 
 /** What may already be escaped keeps its backslashes; whatever is unsafe still is escaped here. */
-const oneLine = (text: string) => text.replace(/[^\\]+/g, escapeText);
+const oneLine = (text: string) =>
+  printableAscii.test(text) ? text : text.replace(/[^\\]+/g, escapeText);
+const printableAscii = /^[\x20-\x7e]*$/;
 
 /** Cut between characters, never inside one. */
 function bounded(text: string, limit: number): string {

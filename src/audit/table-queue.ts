@@ -8,8 +8,11 @@ const groupSize = 200;
 const lookAgainMs = 500;
 
 /**
- * Rows of the journal on their way into the table: in order, all that have gathered in one transaction,
- * again and again while the database is away. What the table has lost goes in front of them.
+ * Rows on their way into the table: in order, all that have gathered in one transaction, again and again
+ * while the database is away. What the table has lost goes in front of them.
+ *
+ * They are in the journal already, but for the last group that came when nothing else was here: that one is
+ * on its way into both places, and its transaction ends when the journal has it.
  */
 export class TableQueue<Row extends Unsaved> {
   readonly #table: TableWriter;
@@ -19,6 +22,8 @@ export class TableQueue<Row extends Unsaved> {
   readonly #lost: (after: number, to: number) => Promise<readonly Row[]>;
   readonly #unsaved: Row[] = [];
   readonly #recovered = new Set<() => void>();
+  /** Resolves when the journal has all that is unsaved. */
+  #onDisk = Promise.resolve();
   #storing: Promise<void> | undefined;
   #failing: Error | undefined;
   #closed = false;
@@ -50,6 +55,20 @@ export class TableQueue<Row extends Unsaved> {
     return this.#failing;
   }
 
+  /** Rows that the journal will have, unless others wait: then false, and they are to be pushed when it has them. */
+  begin(rows: readonly Row[], onDisk: Promise<void>): boolean {
+    if (this.#storing !== undefined || this.#failing !== undefined) return false;
+    this.#onDisk = onDisk.catch((error: unknown) => {
+      // Never written, so never to be stored.
+      this.#unsaved.splice(-rows.length);
+      this.#onDisk = Promise.resolve();
+      throw error;
+    });
+    this.push(rows);
+    return true;
+  }
+
+  /** Rows that the journal has. */
   push(rows: readonly Row[]): void {
     this.#unsaved.push(...rows);
     if (this.#unsaved.length > 0) this.#begin();
@@ -108,7 +127,7 @@ export class TableQueue<Row extends Unsaved> {
       const group = this.#unsaved.slice(0, groupSize);
       const began = this.#clock.monotonic();
       try {
-        const taken = await this.#table.store(group);
+        const taken = await this.#table.store(group, this.#onDisk);
         attempt = 0;
         this.#unsaved.splice(0, group.length);
         if (this.#failing) this.#log.info({}, 'audit rows reach the database again');

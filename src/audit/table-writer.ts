@@ -3,18 +3,16 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Client } from 'pg';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
-import { codeOf } from '../database/unavailable.ts';
-import { addRows, insertRows, lastSequence, rowsOfChain } from './audit-table.ts';
+import { insertRows, lastSequence, rowsOfChain } from './audit-table.ts';
 import { insertClaim, releaseClaim, storeAnswer } from './idempotency-table.ts';
 import type { Unsaved } from './note.ts';
+import { copyRows } from './row-copy.ts';
 
 /** The channel of the bell; the payload is the chain, and nobody relies on it. */
 export const auditChannel = 'muxwarden_audit';
 
 /** At most one NOTIFY in that time. */
 const announcementsMs = 20;
-
-const uniqueViolation = '23505';
 
 /** Somebody else writes our chain: another process with our state directory, or a copy of it. */
 export class ChainTakenError extends Error {
@@ -89,19 +87,21 @@ export class TableWriter implements AsyncDisposable {
   }
 
   /**
-   * All rows and what belongs to them, in one transaction; of none, that the table has what it had.
+   * All rows and what belongs to them, in one transaction that is not committed before the disk has their
+   * lines of the journal; of none, that the table has what it had.
+   * @param onDisk where it rejects, so does this, and nothing is stored
    * @returns for an intent whose key another process had taken: that process's operation id
    * @throws RowsLostError before anything is stored
    */
-  async store(group: readonly Unsaved[]): Promise<ReadonlyMap<string, string>> {
+  async store(
+    group: readonly Unsaved[],
+    onDisk: Promise<void> = Promise.resolve(),
+  ): Promise<ReadonlyMap<string, string>> {
     const cut = new AbortController();
-    const attempt = this.#attempt(group, cut.signal);
-    const late = Promise.withResolvers<never>();
-    const cancel = this.#clock.after(this.#withinMs, () => {
-      late.reject(new Error(`the database did not answer within ${this.#withinMs} ms`));
-    });
+    const attempt = this.#attempt(group, onDisk, cut.signal);
+    const limit = this.#limit(onDisk);
     try {
-      const taken = await Promise.race([attempt, late.promise]);
+      const taken = await Promise.race([attempt, limit.passed]);
       this.#storedTo = group.at(-1)?.row.sequence ?? this.#storedTo;
       if (group.length > 0) this.#announce();
       return taken;
@@ -112,7 +112,7 @@ export class TableWriter implements AsyncDisposable {
       attempt.catch(() => {});
       throw error;
     } finally {
-      cancel();
+      limit.cancel();
     }
   }
 
@@ -120,6 +120,26 @@ export class TableWriter implements AsyncDisposable {
     this.#closed = true;
     this.#drop();
     this.#cancelRest?.();
+  }
+
+  /** The time that the database has; what the journal takes is not of it. */
+  #limit(onDisk: Promise<void>): { readonly passed: Promise<never>; readonly cancel: () => void } {
+    const { promise: passed, reject } = Promise.withResolvers<never>();
+    let isOver = false;
+    let cancel = () => {};
+    onDisk.then(() => {
+      if (isOver) return;
+      cancel = this.#clock.after(this.#withinMs, () =>
+        reject(new Error(`the database did not answer within ${this.#withinMs} ms`)),
+      );
+    }, reject);
+    return {
+      passed,
+      cancel: () => {
+        isOver = true;
+        cancel();
+      },
+    };
   }
 
   /**
@@ -142,21 +162,14 @@ export class TableWriter implements AsyncDisposable {
 
   async #attempt(
     group: readonly Unsaved[],
+    onDisk: Promise<void>,
     cut: AbortSignal,
   ): Promise<ReadonlyMap<string, string>> {
-    const client = await this.#connection(cut);
+    const client = this.#client ?? (await this.#connection(cut));
     if (group.length === 0) return new Map();
-    if (group.every(({ claim, answer }) => claim === undefined && answer === undefined)) {
-      const rows = group.map(({ row }) => row);
-      const isNew = await addRows(client, rows).then(
-        () => true,
-        (error: unknown) => {
-          if (codeOf(error) !== uniqueViolation) throw error;
-          return false;
-        },
-      );
-      if (isNew) return new Map();
-    }
+    const isPlain = group.every(({ claim, answer }) => claim === undefined && answer === undefined);
+    const rows = group.map(({ row }) => row);
+    if (isPlain && (await copyRows(client, rows, onDisk))) return new Map();
     return await drizzle({ client }).transaction(async (transaction) => {
       await transaction.execute(sql`set local synchronous_commit = on`);
       await this.#insert(transaction, group);
@@ -171,6 +184,7 @@ export class TableWriter implements AsyncDisposable {
         if (answer === null) await releaseClaim(transaction, row.intentId);
         else await storeAnswer(transaction, row.intentId, answer);
       }
+      await onDisk;
       return taken;
     });
   }
@@ -195,7 +209,6 @@ export class TableWriter implements AsyncDisposable {
   }
 
   async #connection(cut: AbortSignal): Promise<Client> {
-    if (this.#client) return this.#client;
     const client = await this.#database.connect();
     client.on('error', () => {
       if (this.#client !== client) return;

@@ -12,10 +12,13 @@ import { TableQueue } from './table-queue.ts';
 import type { TableWriter } from './table-writer.ts';
 
 /**
- * The one writer of this instance's chain: numbers the rows, seals them, puts them into the journal
- * and then into the table, each time all that have gathered meanwhile. Two loops, one for each place:
+ * The one writer of this instance's chain: numbers the rows, seals them, and puts them into journal and
+ * table, each time all that have gathered meanwhile. Two loops, one for each place:
  *
- *   waiting -> (one write, synced) -> unsaved -> (one transaction) -> stored
+ *   waiting -> (one write, synced)   -> stored, once both are done
+ *           -> (one transaction, which is committed when that write is on the disk)
+ *
+ * Where the table is behind, or away, a group goes into the journal alone, and from there into the table.
  *
  * Always: the numbers have no gap; the journal is at least as long as the table; a row that is in
  * the journal reaches the table sooner or later, also when its caller has long been told that it
@@ -24,7 +27,9 @@ import type { TableWriter } from './table-writer.ts';
 interface Pending extends Omit<Note, 'claim'> {
   claim?: Note['claim'];
   readonly settle: (result: SealedRow | Error) => void;
+  /** Once it is numbered. */
   row?: SealedRow;
+  isInJournal: boolean;
   /** Its caller was told that it is not on record. */
   abandoned: boolean;
 }
@@ -80,9 +85,13 @@ export class ChainWriter {
       ...{ journal: parts.journal, log: parts.log, clock: this.#clock },
       gathered: (withinMs) => this.#unsaved.stored(withinMs),
       refusing: () => this.#refusing,
-      written: (group) => {
-        this.#unsaved.push(group);
-        for (const { abandoned, row } of group) if (abandoned) this.#closeAbandoned(row);
+      begun: (group, onDisk) => this.#unsaved.begin(group, onDisk),
+      written: (group, isOnItsWay) => {
+        if (!isOnItsWay) this.#unsaved.push(group);
+        for (const pending of group) {
+          pending.isInJournal = true;
+          if (pending.abandoned) this.#closeAbandoned(pending.row);
+        }
       },
       failed: (pending, error) => pending.settle(unavailable(error)),
     });
@@ -144,6 +153,7 @@ export class ChainWriter {
       const pending: Pending = {
         ...note,
         entry,
+        isInJournal: false,
         abandoned: false,
         settle(result) {
           cancel();
@@ -176,6 +186,7 @@ export class ChainWriter {
     return {
       entry: row,
       row,
+      isInJournal: true,
       claim: claimOf(row, this.#keys),
       claimedAt: row.at,
       answer: nothingDone ? null : undefined,
@@ -199,7 +210,7 @@ export class ChainWriter {
     // Nobody will answer for that key.
     if (pending.entry.phase !== 'INTENT') pending.claim = undefined;
     else if (this.#waiting.drop(pending)) return;
-    if (pending.row) this.#closeAbandoned(pending.row);
+    if (pending.row && pending.isInJournal) this.#closeAbandoned(pending.row);
   }
 
   /** The intent is in the journal, and its caller was told that nothing will be done. */
@@ -217,6 +228,7 @@ export class ChainWriter {
         facts: withoutClaim(intent.facts),
       },
       answer: null,
+      isInJournal: false,
       abandoned: true,
       settle: () => {},
     });

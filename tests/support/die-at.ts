@@ -26,22 +26,25 @@ function reach(point: CrashPointName): void {
   for (;;);
 }
 
-const { append } = Journal.prototype;
-Journal.prototype.append = async function (lines, last) {
+const { prepare } = Journal.prototype;
+Journal.prototype.prepare = async function (lines, last) {
   const ours = lines.filter((line) => line.includes(action));
   const isIntent = ours.some((line) => line.includes('"phase":"INTENT"'));
   const isOutcome = begun && ours.some((line) => line.includes('"phase":"OUTCOME"'));
   if (isIntent) reach('before the intent is written');
   if (isOutcome) reach('it is restored, and the outcome not written');
-  await append.call(this, lines, last);
-  begun ||= isIntent;
-  if (isIntent) reach('the intent is in the journal');
-  if (isOutcome) reach('the outcome is in the journal');
+  const write = await prepare.call(this, lines, last);
+  return async () => {
+    await write();
+    begun ||= isIntent;
+    if (isIntent) reach('the intent is in the journal');
+    if (isOutcome) reach('the outcome is in the journal');
+  };
 };
 
 const { store } = TableWriter.prototype;
-TableWriter.prototype.store = async function (group) {
-  const taken = await store.call(this, group);
+TableWriter.prototype.store = async function (group, onDisk) {
+  const taken = await store.call(this, group, onDisk);
   for (const { row } of group) {
     if (!begun || row.action !== 'RESTART_TMUX_SERVER') continue;
     reach(row.phase === 'INTENT' ? 'the intent is in the table' : 'the outcome is in the table');
