@@ -5,6 +5,7 @@ import { expect, it } from 'vitest';
 import { chainFiles, inspect } from '../../src/audit/inspection.ts';
 import { journalRows, rowsAmong } from '../../src/audit/sources.ts';
 import { Actors, lostAmong, type Told } from '../support/actors.ts';
+import { type Held, heldBy, moreThan } from '../support/held.ts';
 import { openTestDatabase } from '../support/postgres.ts';
 import { scratchDirectory } from '../support/scratch.ts';
 import {
@@ -19,7 +20,8 @@ import { eventually, startTmux } from '../support/tmux-server.ts';
  * What befalls a whole service while 16 actors restart panes, each that of a tmux server of its own and
  * without pause: another one is started on its state directory, it is killed and its journal left with
  * a torn last line, it is told to stop with 200 streams open. Whatever was acknowledged is on record,
- * what was begun is closed, and nothing is left: no process, no connection, no socket.
+ * what was begun is closed, and nothing is left: no process, no connection, no socket. What the service
+ * holds after each fault it held before.
  */
 const actors = 16;
 const streams = 200;
@@ -101,6 +103,21 @@ it('a second instance, a torn journal and a stop with 200 streams, while 16 acto
       else if (intentId !== null && !open.delete(intentId)) throw new Error('closed twice');
     return open.size;
   };
+  /** Whose streams are all open. */
+  const followers = async (service: ServiceProcess, signal?: AbortSignal) => {
+    let open = 0;
+    const ended = Array.from({ length: streams }, async () => {
+      const query = 'subscription { listingChanged { __typename } }';
+      let isOpen = false;
+      for await (const _ of service.subscribe(query, {}, signal)) {
+        if (!isOpen) open += 1;
+        isOpen = true;
+      }
+      return 'complete';
+    });
+    await eventually(() => open >= streams, 'all streams are open');
+    return ended;
+  };
   const expectNothingLeft = async () => {
     const isServer = ({ name }: { readonly name: string }) => name === 'tmux: server';
     await eventually(
@@ -110,37 +127,56 @@ it('a second instance, a torn journal and a stop with 200 streams, while 16 acto
     await eventually(async () => (await connections()) <= own, 'no connection of ours is left');
     expect(await readdir(stateDir)).not.toContain('service.json');
   };
+  let before: Held = {};
+  /** Once no act is under way. */
+  const expectNothingMore = async (service: ServiceProcess, fault: string) => {
+    const now = () => heldBy(service, folder.path);
+    await expect.poll(async () => moreThan(before, await now()), { message: fault }).toEqual({});
+    console.log(
+      `after ${fault}: held ${JSON.stringify(await now())}, before ${JSON.stringify(before)}, more: 0`,
+    );
+  };
   for (let round = 0; round < rounds(1, 10); round += 1) {
     {
       await using service = await start();
+      const calm = await acting(service);
+      await many(calm);
+      await calm.stop();
+      before = await heldBy(service, folder.path);
       const under = await acting(service);
       await many(under);
       await Promise.all([expect(start()).rejects.toThrow(/is in use by/), many(under)]);
+      await under.stop();
+      await expectNothingMore(service, 'a second instance');
+      const last = await acting(service);
+      await many(last);
       service.kill('SIGKILL');
       await service.ended;
-      await under.stop();
+      await last.stop();
     }
     await appendFile(journal, (await readFile(journal)).subarray(0, 300));
     await using service = await start();
     expect((await readdir(join(stateDir, 'audit'))).join()).toMatch(/torn-/);
     expect(await openIntents()).toBe(0);
+    const mended = await acting(service);
+    await many(mended);
+    await mended.stop();
+    await expectNothingMore(service, 'a kill and a torn journal');
     const under = await acting(service);
-    const ended = Array.from({ length: streams }, async () => {
-      const query = 'subscription { listingChanged { __typename } }';
-      let isOpen = false;
-      for await (const _ of service.subscribe(query)) {
-        if (!isOpen) open += 1;
-        isOpen = true;
-      }
-      return 'complete';
-    });
-    let open = 0;
-    await eventually(() => open >= streams, 'all streams are open');
+    const leaving = new AbortController();
+    const left = await followers(service, leaving.signal);
     await many(under);
+    leaving.abort();
+    await Promise.allSettled(left);
+    await under.stop();
+    await expectNothingMore(service, `${streams} streams that were cut`);
+    const atTheEnd = await acting(service);
+    const ended = await followers(service);
+    await many(atTheEnd);
     service.kill('SIGTERM');
     expect(await Promise.all(ended)).toEqual(ended.map(() => 'complete'));
     expect(await service.ended, service.output().slice(-3_000)).toBe(0);
-    await under.stop();
+    await atTheEnd.stop();
     expect(await openIntents()).toBe(0);
     await expectNothingLeft();
   }
