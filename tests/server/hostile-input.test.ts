@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mutated, type Random, random, seed } from '../support/mutations.ts';
+import { mutated, type Random, random, seed, withoutStacks } from '../support/mutations.ts';
 import { frame, openRawWebSocket } from '../support/raw-websocket.ts';
 import { listing, server } from '../support/synthetic-fleet.ts';
 import { type Service, startService } from '../support/synthetic-service.ts';
@@ -63,6 +63,7 @@ async function inParallel(
   senders: number,
   send: (next: Random, number: number) => Promise<void>,
 ): Promise<void> {
+  using _ = withoutStacks();
   let sent = 0;
   const sender = async () => {
     while (sent < count) {
@@ -81,10 +82,14 @@ describe('hostile input', () => {
       const body = mutated(bodies, marks, next);
       const response = await service.post(body, { as: 'ann' });
       const text = await response.text();
-      const said = `seed ${seed}: ${JSON.stringify(body.toString('latin1'))}: ${text}`;
-      expect(response.status, said).toBeLessThan(500);
-      expect(text, said).not.toMatch(/INTERNAL_SERVER_ERROR|node_modules|did you mean/i);
-      if (response.status >= 400) expect(text, said).toMatch(/"code":"[A-Z_]+"/);
+      const isRight =
+        response.status < 500 &&
+        !/INTERNAL_SERVER_ERROR|node_modules|did you mean/i.test(text) &&
+        (response.status < 400 || /"code":"[A-Z_]+"/.test(text));
+      if (!isRight)
+        expect.fail(
+          `seed ${seed}: ${JSON.stringify(body.toString('latin1'))}: ${response.status} ${text}`,
+        );
     });
     console.log(`${count} bodies, seed ${seed}`);
     await expectUnharmed();
@@ -109,8 +114,8 @@ describe('hostile input', () => {
     await inParallel(count, 64, async (next) => {
       const bytes = mutated(requests, words, next);
       const answer = await exchange(bytes);
-      const said = `seed ${seed}: ${JSON.stringify(bytes.toString('latin1'))}`;
-      if (answer !== '') expect(answer, said).toMatch(/^HTTP\/1\.1 (?!5\d\d)\d{3} /);
+      if (answer !== '' && !/^HTTP\/1\.1 (?!5\d\d)\d{3} /.test(answer))
+        expect.fail(`seed ${seed}: ${JSON.stringify(bytes.toString('latin1'))}: ${answer}`);
       const status = answer.slice(9, 12) || 'closed';
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
     });
@@ -135,29 +140,31 @@ describe('hostile input', () => {
     ];
     const frames = messages.map((message) => frame(message));
     const before = await openDescriptors();
-    const each = 20;
-    const sessions = rounds(500, 500_000);
+    // As many at a time as a socket may have under way, and several times that on each.
+    const [atOnce, times] = [25, 2];
+    const each = atOnce * times;
+    const sessions = rounds(200, 200_000);
     const codes = new Map<number | undefined, number>();
     await inParallel(sessions, 8, async (next, number) => {
       const socket = await openRawWebSocket(service.server.port, bearer('ann'));
       socket.send(frame(Buffer.from(JSON.stringify({ type: 'connection_init' }))));
       expect(await socket.until(1, /connection_ack/)).toBe(true);
       // Damaged documents in true messages leave the socket open: each of them is answered.
-      for (let id = 1; id < each; id += 1)
+      for (let id = 1; id < each; id += 1) {
         socket.send(frame(subscribe(mutated(documents, marks, next), id)));
-      expect(
-        await socket.until(each - 1, /"type":"(?:error|complete)"/),
-        `session ${number}, seed ${seed}`,
-      ).toBe(true);
+        if (id % atOnce !== 0 && id < each - 1) continue;
+        const areAnswered = await socket.until(id, /"type":"(?:error|complete)"/);
+        if (!areAnswered) expect.fail(`session ${number}, seed ${seed}: ended by message ${id}`);
+      }
       // The last one is damaged itself, as a message or down to the bits of its frame.
       socket.send(
         number % 2 === 0 ? frame(mutated(messages, marks, next)) : mutated(frames, marks, next),
       );
       const code = await socket.end();
       codes.set(code, (codes.get(code) ?? 0) + 1);
-      expect(socket.texts.join('\n')).not.toMatch(
-        /INTERNAL_SERVER_ERROR|node_modules|did you mean/i,
-      );
+      const said = socket.texts.join('\n');
+      if (/INTERNAL_SERVER_ERROR|node_modules|did you mean/i.test(said))
+        expect.fail(`session ${number}, seed ${seed}: ${said}`);
     });
     console.log(
       `${sessions * each} messages, seed ${seed}, closed with ${[...codes].map((pair) => pair.join(': ')).join(', ')}`,

@@ -46,3 +46,17 @@ export function mutated(valid: readonly Buffer[], words: readonly Buffer[], next
   }
   return bytes.length > 60_000 ? bytes.subarray(0, 60_000) : bytes;
 }
+
+/**
+ * Until disposed, errors are made without their stack: of a million refusals nobody looks at it, and
+ * under a test runner it takes longer than the reading.
+ */
+export function withoutStacks(): Disposable {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  return {
+    [Symbol.dispose]() {
+      Error.stackTraceLimit = stackTraceLimit;
+    },
+  };
+}
