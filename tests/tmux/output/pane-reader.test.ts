@@ -253,7 +253,7 @@ test('an iterator that is never read, or cut off at any moment, starts or leaves
   await left(lab);
 });
 
-describe.each(presentClasses)('tmux %s', (version) => {
+describe.concurrent.each(presentClasses)('tmux %s', (version) => {
   test('where leaving would end the session or the server nothing is attached, and the screen is looked at', async () => {
     await using lab = await watchTmux({ version });
     // Somebody is attached, or tmux would end at once.

@@ -30,7 +30,7 @@ async function besides(lab: WatchedTmux, command: string): Promise<string> {
   return await lab.tmux.run('split-window', '-d', '-P', '-F', '#{pane_id}', '-t', 'main:', command);
 }
 
-describe.each(presentClasses)('tmux %s', (version) => {
+describe.concurrent.each(presentClasses)('tmux %s', (version) => {
   test('what ended is told: a program, a pane, a window, a session', async () => {
     await using lab = await watchTmux({ version, rows: 50 });
     const { tmux } = lab;

@@ -24,7 +24,7 @@ const mixed = Array.from(
   (_, index) => `${index} 漢字テスト é 🙂 \ttab ${'x'.repeat((index * 7) % 150)} 世界`,
 ).join('\n');
 
-describe.each(presentClasses)('tmux %s', (version) => {
+describe.concurrent.each(presentClasses)('tmux %s', (version) => {
   test('joined in the middle of vim, through edits, resizes and leaving it, an emulator shows what tmux shows', async () => {
     await using lab = await watchTmux({ version, columns: 90, rows: 25 });
     const { tmux } = lab;

@@ -104,15 +104,18 @@ async function reachesAnother(version: Version, helper: string, scenario: Scenar
   return (await panePid()) !== before;
 }
 
-describe.each(presentVersions)('an act on a pane of tmux %s that comes too late', (version) => {
-  it.each(Object.keys(hits) as (keyof typeof hits)[])('by %s', async (helper) => {
-    const reached = [];
-    for (const scenario of scenarios) {
-      if (await reachesAnother(version, helper, scenario)) reached.push(scenario);
-    }
-    expect(reached).toEqual(hits[helper]);
-  });
-});
+describe.concurrent.each(presentVersions)(
+  'an act on a pane of tmux %s that comes too late',
+  (version) => {
+    it.each(Object.keys(hits) as (keyof typeof hits)[])('by %s', async (helper) => {
+      const reached = [];
+      for (const scenario of scenarios) {
+        if (await reachesAnother(version, helper, scenario)) reached.push(scenario);
+      }
+      expect(reached).toEqual(hits[helper]);
+    });
+  },
+);
 
 describe('a restart of a pane that races one of its server', () => {
   it('reaches the old life or nothing', { timeout: 600_000 }, async () => {

@@ -51,7 +51,7 @@ async function restart(member: ActingMember, pane: PaneRef) {
   return await act.run();
 }
 
-describe.each(presentVersions)('restarting a pane of tmux %s', (version) => {
+describe.concurrent.each(presentVersions)('restarting a pane of tmux %s', (version) => {
   it('ends what ran, starts the pane’s own command where it was, and leaves the rest alone', async () => {
     await using it = await world({ version, command: ['exec sleep 1000'], cwd: '/usr' });
     await it.server.run('split-window', '-d', '-t', 'main:', 'exec sleep 2000');

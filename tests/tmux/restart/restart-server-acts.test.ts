@@ -73,7 +73,7 @@ const refusal = (promise: Promise<unknown>) =>
   );
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-describe.each(presentVersions)('a server of tmux %s', (version) => {
+describe.concurrent.each(presentVersions)('a server of tmux %s', (version) => {
   it('that is stopped gets nothing, and lives on when it runs again; then it can be restarted', async () => {
     await using it = await world(version);
     process.kill(it.pid, 'SIGSTOP');
