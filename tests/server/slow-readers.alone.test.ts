@@ -13,18 +13,22 @@ import { eventually, startTmux, type TmuxServer } from '../support/tmux-server.t
 
 const line = '0123456789abcdef'.repeat(6);
 const mib = rounds(8, 50);
-/** Wanted are 64 for 50 MiB, which docs/performance.md says what is missing of. */
-const mostMiB = rounds(96, 192);
+const runs = rounds(1, 3);
+const mostMiB = 64;
+/** One short run says little of the time on a machine that does other things: 1.5 is for the median of three. */
+const mostTimes = rounds(4, 1.5);
 const hundreds = Math.ceil((mib * 1_048_576) / ((line.length + 2) * 100));
+const last = 'the end';
+const printed = hundreds * 100 * (line.length + 2) + last.length + 2;
 
-/** Prints all lines in the pane, and says how long that took the program, milliseconds. */
+/** Prints all lines in the pane, and says how long that took the program, milliseconds; later the last line. */
 async function print(tmux: TmuxServer, folder: string): Promise<number> {
   const said = join(folder, 'took');
   await rm(said, { force: true });
   const program = `use Time::HiRes "time"; $| = 1; my $at = time; my $hundred = "${line}\\n" x 100;
     print $hundred for 1 .. ${hundreds};
     open my $said, ">", "${said}.new"; printf $said "%d", 1000 * (time - $at); close $said;
-    rename "${said}.new", "${said}"; sleep 1; print "the e", "nd\\n"; sleep 1000`;
+    rename "${said}.new", "${said}"; sleep 1; print "${last}\\n"; sleep 1000`;
   await tmux.run('respawn-pane', '-k', '-t', 'main:', 'perl', '-e', program);
   const text = await eventually(
     () => readFile(said, 'utf8').catch(() => undefined),
@@ -36,30 +40,24 @@ async function print(tmux: TmuxServer, folder: string): Promise<number> {
 
 /** What is least: a control client whose output goes nowhere. */
 async function besidePlainReader(tmux: TmuxServer, folder: string): Promise<number> {
+  await eventually(async () => (await tmux.run('list-clients')) === '', 'nobody is attached');
   const control = `'${tmux.binary}' -u -S '${tmux.socket}' -C attach -t main -f ignore-size | cat > /dev/null`;
   const client = spawn('sh', ['-c', control], { stdio: ['pipe', 'ignore', 'inherit'] });
   await eventually(async () => (await tmux.run('list-clients')) !== '', 'it is attached');
   const took = await print(tmux, folder);
   client.stdin.end();
   await once(client, 'exit');
+  await tmux.run('respawn-pane', '-k', '-t', 'main:', 'sleep 1000');
   return took;
 }
 
-it('two of twenty who read nothing cost nobody anything: all others get every byte, these the exact gap, memory and the program stay as they are', async () => {
-  console.log(`slow readers: ${mib} MiB`);
-  await using scratch = await scratchDirectory();
-  await using tmux = await startTmux({
-    directory: scratch.path,
-    columns: 120,
-    command: ['sleep 1000'],
-  });
-  const plainMs = await besidePlainReader(tmux, scratch.path);
-  await eventually(async () => (await tmux.run('list-clients')) === '', 'nobody is attached');
-
-  await using service = await startServiceProcess({ folder: scratch.path });
-  const resident = async () =>
-    Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${service.pid}/status`, 'utf8'))?.[1]) /
-    1_024;
+/** The same beside eighteen who read and two who do not, all of whom get what they should. */
+async function besideTwenty(
+  tmux: TmuxServer,
+  folder: string,
+  service: ServiceProcess,
+  begun: () => Promise<void>,
+): Promise<number> {
   const child = fork(join(import.meta.dirname, '../support/hashing-readers.ts'));
   const ask = async <T>(message: HashingReaders | 'look' | 'go on') => {
     const answered = once(child, 'message');
@@ -68,16 +66,12 @@ it('two of twenty who read nothing cost nobody anything: all others get every by
   };
   try {
     await ask({
-      ...{ url: service.url, key: service.key, readers: 18, stopped: 2, last: 'the end' },
+      ...{ url: service.url, key: service.key, readers: 18, stopped: 2, last },
       pane: await paneOf(service),
       ...{ begins: line, length: 100 * hundreds * (line.length + 4) },
     });
-    const before = await resident();
-    let most = before;
-    const timer = setInterval(async () => {
-      most = Math.max(most, await resident());
-    }, 50);
-    const tookMs = await print(tmux, scratch.path);
+    await begun();
+    const tookMs = await print(tmux, folder);
     const all = await eventually(
       async () => {
         const read = await ask<Read[]>('look');
@@ -87,20 +81,10 @@ it('two of twenty who read nothing cost nobody anything: all others get every by
       'all who read come to the end',
       60_000,
     );
-    clearInterval(timer);
-    console.log(
-      `slow readers: the program took ${tookMs} ms, ${(tookMs / plainMs).toFixed(2)} times as long as beside a plain control client; memory grew ${(most - before).toFixed(0)} MiB`,
-    );
-    const printed = createHash('sha256');
-    for (let at = 0; at < hundreds; at++) printed.update(`${line}\\r\\n`.repeat(100));
-    const whole = printed.digest('hex');
     for (const { sha256, gaps } of all.slice(0, 18)) {
       expect(gaps).toEqual([]);
-      expect(sha256).toBe(whole);
+      expect(sha256).toBe(whole());
     }
-    expect(most - before).toBeLessThan(mostMiB);
-    expect(tookMs / plainMs).toBeLessThan(4);
-
     await ask('go on');
     const slow = await eventually(async () => {
       const read = (await ask<Read[]>('look')).slice(18);
@@ -112,13 +96,58 @@ it('two of twenty who read nothing cost nobody anything: all others get every by
       expect(gap?.gapReason).toBe('SLOW_READER');
       expect(had).toBe(offset(gap?.cursor) - offset(firstCursor));
       expect(gap?.missedBytes).toBe(offset(gap?.after) - offset(gap?.cursor));
+      expect(had + (gap?.missedBytes ?? 0)).toBe(printed);
       // It goes on where the others have come to.
       expect(offset(gap?.after)).toBe(offset(all[0]?.lastCursor));
     }
+    return tookMs;
   } finally {
+    const gone = once(child, 'exit');
     child.disconnect();
+    await gone;
   }
+}
+
+it('two of twenty who read nothing cost nobody anything: all others get every byte, these the exact gap, memory and the program stay as they are', async () => {
+  await using scratch = await scratchDirectory();
+  const folder = scratch.path;
+  await using tmux = await startTmux({ directory: folder, columns: 120, command: ['sleep 1000'] });
+  await using service = await startServiceProcess({
+    folder,
+    environment: { MUXWARDEN_LINGER_MS: '100' },
+  });
+  const resident = async () =>
+    Number(/^VmRSS:\s+(\d+)/m.exec(await readFile(`/proc/${service.pid}/status`, 'utf8'))?.[1]) /
+    1_024;
+  let [before, most] = [0, 0];
+  const begun = async () => {
+    before ||= await resident();
+  };
+  const timer = setInterval(async () => {
+    most = Math.max(most, await resident());
+  }, 50);
+  const took: [plain: number, twenty: number][] = [];
+  for (let run = 0; run < runs; run++)
+    took.push([
+      await besidePlainReader(tmux, folder),
+      await besideTwenty(tmux, folder, service, begun),
+    ]);
+  clearInterval(timer);
+  const times = took.map(([plain, twenty]) => twenty / plain).sort((one, other) => one - other);
+  const inTheMiddle = times[Math.floor(runs / 2)] ?? Number.NaN;
+  console.log(
+    `slow readers: ${mib} MiB, the program took ${times.map((each) => each.toFixed(2)).join(', ')} times as long as beside a plain control client (${took.flat().join(', ')} ms); memory grew ${(most - before).toFixed(0)} MiB`,
+  );
+  expect(most - before).toBeLessThan(mostMiB);
+  expect(inTheMiddle).toBeLessThan(mostTimes);
 });
+
+function whole(): string {
+  const hash = createHash('sha256');
+  const hundred = `${line}\\r\\n`.repeat(100);
+  for (let at = 0; at < hundreds; at++) hash.update(hundred);
+  return hash.digest('hex');
+}
 
 function paneOf(service: ServiceProcess): Promise<string> {
   return eventually(async () => {
