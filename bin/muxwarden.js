@@ -16,7 +16,17 @@ const needed = [24, 7];
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 const newEnough = major > needed[0] || (major === needed[0] && minor >= needed[1]);
 
+/**
+ * V8 would let its space for young objects grow to 128 MiB and hardly give any back. This is 32, and can
+ * only be said before it starts.
+ */
+const bounded = '--max-semi-space-size=16';
+const isBounded = [...process.execArgv, process.env.NODE_OPTIONS ?? ''].some((option) =>
+  option.includes('--max-semi-space-size'),
+);
+
 if (newEnough) {
+  if (process.argv[2] === 'serve' && !isBounded) beginAgain();
   endWithParent();
   await run();
 } else {
@@ -30,6 +40,12 @@ async function run() {
   await import(pathToFileURL(existsSync(source) ? source : join(root, 'dist/cli.js')).href);
 }
 
+/** As the same process, in the same place. */
+function beginAgain() {
+  const [node, ...words] = process.argv;
+  process.execve(node, [node, bounded, ...process.execArgv, ...words], process.env);
+}
+
 function handOver() {
   const node = ownNode();
   if (node === undefined) {
@@ -39,7 +55,8 @@ function handOver() {
     process.exit(1);
   }
   // The channel carries no messages: that it closes is how the child learns of our death.
-  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
+  const words = [bounded, fileURLToPath(import.meta.url), ...process.argv.slice(2)];
+  const child = spawn(node, words, {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   const ownTerminal = process.stdin.isTTY || process.stdout.isTTY || process.stderr.isTTY;

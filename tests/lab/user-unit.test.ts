@@ -52,7 +52,7 @@ describe.skipIf(lacks('root', 'systemctl', 'unshare', 'dbus-daemon', 'tmux'))(
       const after = await main();
       expect(after).not.toBe(before);
       expect(await as('systemctl --user show muxwarden -p NRestarts --value')).toBe('0');
-      expect(await as('pgrep -x -f "[^ ]*/node [^ ]*/muxwarden.js serve"')).toBe(after);
+      expect(await as('pgrep -x -f "[^ ]*/node [^ ]+ [^ ]*/muxwarden.js serve"')).toBe(after);
       expect(await as('pgrep -x "tmux: server"')).toBe(tmux);
     }, 150_000);
   },

@@ -19,7 +19,8 @@ const command = `
     setInterval(() => {}, 1_000);
     console.log(process.pid);
   } else {
-    console.log(JSON.stringify({ version: process.versions.node, rest }));
+    const { pid, ppid, execArgv, versions } = process;
+    console.log(JSON.stringify({ version: versions.node, rest, execArgv, pids: [pid, ppid] }));
     process.exitCode = 3;
   }
 `;
@@ -70,6 +71,15 @@ describe('bin/muxwarden.js', async () => {
     const { version, rest } = JSON.parse(stdout);
     expect(rest).toEqual(['a b', '--c', '']);
     expect(Number(version.split('.')[0])).toBeGreaterThanOrEqual(24);
+  });
+
+  it('serves in a bounded space for young objects, as the process that was started or its child', async () => {
+    await withModules();
+    const running = run('serve', 'a b', '');
+    const { stdout, stderr } = await running;
+    const { rest, execArgv, pids } = JSON.parse(stdout);
+    expect([rest, execArgv, stderr]).toEqual([['a b', ''], ['--max-semi-space-size=16'], '']);
+    expect(pids).toContain(running.pid);
   });
 
   it.each(['SIGTERM', 'SIGINT'] as const)(

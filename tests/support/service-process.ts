@@ -34,7 +34,11 @@ export async function startServiceProcess(options: ServiceProcessOptions): Promi
   await copyFile(join(root, 'libexec/muxwarden-member'), helper);
   const running = execa(
     process.execPath,
-    [...(module === undefined ? [] : ['--import', module]), join(root, 'src/cli.ts'), 'serve'],
+    [
+      ...(module === undefined ? [] : ['--import', module]),
+      join(root, 'bin/muxwarden.js'),
+      'serve',
+    ],
     {
       env: {
         HOME: folder,
