@@ -237,6 +237,29 @@ describe('describe and start', () => {
     expect(rowsOf(now, 'window-option')).toEqual([]);
   }, 120_000);
 
+  it.each<[string, string[]]>([
+    ['of all of them, which are left out', []],
+    ['of one of two sessions, which is named', ['other']],
+  ])('bear commands that end at once: %s', async (_, others) => {
+    const socket = member.path(`ends-${others.length}`);
+    const session = (name: string, command: string) => [
+      ['session', name, hex(name), '', 80, 24, ''],
+      ['window', name, `w${name}`, 0, '', hex(name), 0],
+      ['pane', `w${name}`, `p${name}`, '', '', command],
+    ];
+    const ends = [hex('/bin/sh'), hex('-c'), hex('exit 0')].join(',');
+    const plan = [...others.flatMap((name) => session(name, '')), ...session('ended', ends)];
+    const payload = Buffer.from(plan.map((line) => `${line.join('\t')}\n`).join(''));
+    const request = `start socket=${hex(socket)} tmux=${hex(tmuxBinary('3.3a') ?? '')} bytes=${payload.length}`;
+    const answer = await askOnce('start', request, member.runner, payload);
+    await member.note(Number(rowsOf(answer, 'started')[0]?.[0]));
+    const [row] = (await member.snapshot()).servers.filter(({ path }) => path === socket);
+    expect(row?.of('session').map(({ name }) => name)).toEqual([others[0] ?? 'ended']);
+    const troubles = rowsOf(answer, 'trouble').map(([line, what]) => [line, what]);
+    if (others.length > 0) expect(troubles).toContainEqual(['6', 'pane']);
+    else expect(troubles).toEqual(['configuration', 'commands'].map((what) => ['0', what]));
+  });
+
   it('name each step that did not work, and do the others', async () => {
     const socket = member.path('steps');
     const plan = [
