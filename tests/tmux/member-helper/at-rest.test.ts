@@ -69,13 +69,12 @@ describe.concurrent.each(presentClasses)('a tmux %s server', (version) => {
   });
 });
 
-/** A server with three panes, a helper whose answers are kept, and another one that is asked afresh. */
+/** A server with three panes, a helper whose answers are kept, and each time another one that knows nothing yet. */
 class World implements AsyncDisposable {
   readonly seed = Math.floor(Math.random() * 1_000);
   readonly #server: StartedServer;
   readonly #directory: string;
   readonly #kept = new ServingHelper(member.runner);
-  readonly #other = new ServingHelper(member.runner);
   readonly #clients: ReturnType<typeof spawn>[] = [];
   #held: string | undefined;
   #rows: readonly (readonly string[])[] | undefined;
@@ -114,6 +113,8 @@ class World implements AsyncDisposable {
     'a title by the program': () => this.#keys(`printf '\\033]2;${this.#name()}\\007'`),
     'nothing, again': async () => {},
     'another active pane': () => this.#tmux('select-pane', '-t', 'main:.+'),
+    'a job beside a shell': () => this.#keys('sleep 601 &'),
+    'a program that its shell has left': () => this.#keys('(sleep 602 &)'),
     'a program that begins': () => this.#keys('sleep 600'),
     'a program that ends': () => this.#tmux('send-keys', '-t', 'other:', 'C-c'),
     'a client that comes': async () => {
@@ -188,7 +189,8 @@ class World implements AsyncDisposable {
   }
 
   async wholeLook(): Promise<Look> {
-    const answer = await this.#other.ask(`snapshot dirs=${hex(this.#directory)}`);
+    await using other = new ServingHelper(member.runner);
+    const answer = await other.ask(`snapshot dirs=${hex(this.#directory)}`);
     const server = readSnapshot(answer).server(this.#server.socket);
     if (server.code === 'TIMEOUT') return this.wholeLook();
     return { code: server.code, shown: shown(server, server.rows) };
@@ -204,7 +206,6 @@ class World implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients) client.stdin?.end();
     await this.#kept[Symbol.asyncDispose]();
-    await this.#other[Symbol.asyncDispose]();
     await this.#server[Symbol.asyncDispose]();
   }
 
