@@ -12,7 +12,7 @@ import { bearer, socketClient } from '../support/transports.ts';
  * Whatever comes in: no error of ours, nothing done, nothing left, and the next caller is answered.
  * An act would be an error here, for nothing can be put on record.
  */
-const timeout = rounds(60_000, 24 * 3_600_000);
+const timeout = rounds(180_000, 24 * 3_600_000);
 let service: Service;
 beforeAll(async () => {
   service = await startService();
