@@ -52,8 +52,8 @@ export const drained: PaneEnd = {
 export const chunkBytes = 65_536;
 /** How often is not too often: the pause that is left between two publications on the average. */
 const pauseMs = 8;
-/** The same for each reader: longer than sending to one takes, so that there is time for other things. */
-const pauseOfReaderMs = 0.02;
+/** The same, where telling all readers takes long: so many times that, so that there is time for other things. */
+const pausesOfTelling = 2;
 const mostMarks = 64;
 const mostChunks = 6;
 
@@ -152,9 +152,10 @@ export class PaneLog {
     this.#gathering = undefined;
     if (this.#published === this.bytes.end) return;
     this.#published = this.bytes.end;
-    this.#pauseMs = Math.max(pauseMs, pauseOfReaderMs * this.bell.waiting);
-    this.#nextAt = Math.max(this.#nextAt, this.#clock.monotonic()) + this.#pauseMs;
+    const from = this.#clock.monotonic();
     this.bell.ring();
+    this.#pauseMs = Math.max(pauseMs, pausesOfTelling * (this.#clock.monotonic() - from));
+    this.#nextAt = Math.max(this.#nextAt, from) + this.#pauseMs;
   }
 
   mark(size: Mark['size']): void {
