@@ -7,6 +7,9 @@
  */
 export class Bell {
   #waiting = new Set<() => void>();
+  /** Those of the last ring, and where among them it has come to. */
+  #woken = new Set<() => void>();
+  #rest = this.#woken.values();
 
   /** How many wait now. */
   get waiting(): number {
@@ -14,10 +17,27 @@ export class Bell {
   }
 
   ring(): void {
-    const woken = this.#waiting;
+    this.begin();
+    this.wake();
+  }
+
+  /** A ring that wakes nobody yet: `wake` does. Ends the one before. */
+  begin(): void {
+    this.wake();
     // Another one: a set that is cleared leaves a table behind that points to all later ones (made-of.ts).
+    this.#woken = this.#waiting;
     this.#waiting = new Set();
-    for (const wake of woken) wake();
+    this.#rest = this.#woken.values();
+  }
+
+  /** Wakes one after the other of those whose ring it is, until that is enough; gives whether all are awake. */
+  wake(isEnough = () => false): boolean {
+    for (;;) {
+      const { done, value: wake } = this.#rest.next();
+      if (done) return true;
+      wake();
+      if (isEnough()) return false;
+    }
   }
 
   /** Calls it at the next ring, unless it is taken back before; for those who wait again and again. */
@@ -27,6 +47,7 @@ export class Bell {
 
   takeBack(wake: () => void): void {
     this.#waiting.delete(wake);
+    this.#woken.delete(wake);
   }
 
   /** Resolves at the next ring, or at once when the signal is (or gets) aborted. */
@@ -34,7 +55,7 @@ export class Bell {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
       const wake = () => {
-        this.#waiting.delete(wake);
+        this.takeBack(wake);
         signal?.removeEventListener('abort', wake);
         resolve();
       };

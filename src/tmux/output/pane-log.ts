@@ -54,6 +54,8 @@ export const chunkBytes = 65_536;
 const pauseMs = 8;
 /** The same, where telling all readers takes long: so many times that, so that there is time for other things. */
 const pausesOfTelling = 2;
+/** For so long the event loop is held by telling readers. */
+const turnMs = 8;
 const mostMarks = 64;
 const mostChunks = 6;
 
@@ -79,6 +81,8 @@ export class PaneLog {
   #nextAt = Number.NEGATIVE_INFINITY;
   #pauseMs = pauseMs;
   #gathering: (() => void) | undefined;
+  /** How long telling readers of what was published last has taken; undefined when all know. */
+  #toldMs: number | undefined;
   /**
    * Those read last: who is behind reads what others read a moment ago. No `Map`: whenever one that changes
    * makes room, its old table stays behind and points to the new one, and once one of these has got old,
@@ -143,7 +147,9 @@ export class PaneLog {
     const waiting = this.bytes.end - this.#published;
     if (waiting === 0) return;
     const wait = this.#nextAt - this.#pauseMs - this.#clock.monotonic();
-    if (wait <= 0 || waiting >= this.#gatherBytes) this.flush();
+    if (waiting >= this.#gatherBytes) this.flush();
+    else if (this.#toldMs !== undefined) return;
+    else if (wait <= 0) this.flush();
     else this.#gathering ??= this.#clock.after(wait, () => this.flush());
   }
 
@@ -151,11 +157,29 @@ export class PaneLog {
     this.#gathering?.();
     this.#gathering = undefined;
     if (this.#published === this.bytes.end) return;
+    // Who was still to be told of what was before gets that now, as all others did.
+    this.bell.begin();
     this.#published = this.bytes.end;
+    this.#nextAt = Math.max(this.#nextAt, this.#clock.monotonic());
+    const isBegun = this.#toldMs !== undefined;
+    this.#toldMs = 0;
+    if (!isBegun) this.#tell();
+  }
+
+  /** In turns, for a thousand readers take longer than the event loop may be held. */
+  #tell(): void {
     const from = this.#clock.monotonic();
-    this.bell.ring();
-    this.#pauseMs = Math.max(pauseMs, pausesOfTelling * (this.#clock.monotonic() - from));
-    this.#nextAt = Math.max(this.#nextAt, from) + this.#pauseMs;
+    const took = () => this.#clock.monotonic() - from;
+    const all = this.bell.wake(() => took() >= turnMs);
+    this.#toldMs = (this.#toldMs ?? 0) + took();
+    if (!all) {
+      setImmediate(() => this.#tell());
+      return;
+    }
+    this.#pauseMs = Math.max(pauseMs, pausesOfTelling * this.#toldMs);
+    this.#nextAt += this.#pauseMs;
+    this.#toldMs = undefined;
+    this.publish();
   }
 
   mark(size: Mark['size']): void {

@@ -1,7 +1,9 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Epochs } from '../../../src/tmux/output/output-cursor.ts';
 import { PaneLog } from '../../../src/tmux/output/pane-log.ts';
 import { FakeClock } from '../../support/fake-clock.ts';
+import { eventually } from '../../support/tmux-server.ts';
 
 /** Time goes by while readers are told as well. */
 class TellingClock extends FakeClock {
@@ -82,4 +84,60 @@ test('the pace of before is forgotten by a pane that was quiet', async () => {
   expect(log.published).toBe(100);
   say();
   expect(log.published).toBe(101);
+});
+
+test('telling a thousand readers leaves turns to others, who see the same as all', async () => {
+  const clock = new TellingClock();
+  const log = new PaneLog(0, 1 << 20, new Epochs(), clock);
+  const seen: { readonly reader: number; readonly to: number; readonly turn: number }[] = [];
+  let turn = 0;
+  const left = () => expect.unreachable('it has left');
+  for (let reader = 0; reader < 1_000; reader++) {
+    const rung = () => {
+      clock.told += 0.1;
+      seen.push({ reader, to: log.published, turn });
+      log.bell.add(rung);
+      if (reader === 10) log.bell.takeBack(left);
+    };
+    log.bell.add(rung);
+  }
+  log.bell.add(left);
+  log.append(Buffer.from('one'));
+  log.publish();
+  for (turn = 1; log.published < 6 && turn < 100; turn++) {
+    // What comes meanwhile is for the next time.
+    if (turn === 2) {
+      log.append(Buffer.from('two'));
+      log.publish();
+    }
+    await setImmediate();
+  }
+  const first = seen.filter(({ to }) => to === 3);
+  expect(first.map(({ reader }) => reader)).toEqual([...Array(1_000).keys()]);
+  const each = Map.groupBy(first, (told) => told.turn);
+  expect(each.size).toBeGreaterThan(10);
+  for (const told of each.values()) expect(told.length).toBeLessThanOrEqual(81);
+  await eventually(() => seen.length === 2_000, 'all told of both');
+  expect(new Set(seen.map(({ reader, to }) => `${reader} ${to}`)).size).toBe(2_000);
+});
+
+test('what has to be known at once ends the turns', () => {
+  const clock = new TellingClock();
+  const log = new PaneLog(0, 1 << 20, new Epochs(), clock);
+  const seen: number[] = [];
+  for (let reader = 0; reader < 100; reader++) {
+    const rung = () => {
+      clock.told += 1;
+      seen.push(log.published);
+      log.bell.add(rung);
+    };
+    log.bell.add(rung);
+  }
+  log.append(Buffer.from('one'));
+  log.publish();
+  expect(seen.length).toBe(8);
+  log.append(Buffer.from('two'));
+  log.close({ reason: 'EXITED', exitStatus: 0, exitSignal: null });
+  expect(seen.slice(0, 100)).toEqual(Array(100).fill(3));
+  expect(seen.slice(100, 200)).toEqual(Array(100).fill(6));
 });
