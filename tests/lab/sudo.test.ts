@@ -171,25 +171,25 @@ describe.skipIf(unable)('the rule for sudo', () => {
       env: { PATH: process.env.PATH ?? '', SECRET: 'x', PERL5LIB: '/tmp', TMUX: '/tmp/x,1,0' },
       reject: false,
     });
-    // It and the process that starts its clients, each with the two pipes between them.
-    const pairs = await eventually(async () => {
-      const found = await processesWhere(
-        ({ uid, command }) => uid === alice.uid && command.includes(`${helper} serve`),
+    // It and the process that forks its clients, with a pipe each way between them.
+    const pair = await eventually(async () => {
+      const own = await processesWhere(({ uid }) => uid === alice.uid);
+      const found = [`${helper} serve`, 'muxwarden-member: starter'].flatMap((words) =>
+        own.filter(({ command }) => command.includes(words)),
       );
       const open = await Promise.all(
         found.map(({ pid }) => execa('ls', ['-l', `/proc/${pid}/fd`])),
       );
       const pipes = open.map(({ stdout }) => [...stdout.matchAll(/(\d+) -> pipe:/g)].length);
       const all = open.map(({ stdout }) => stdout.trim().split('\n').length - 1);
-      const both = found.length === 2 && all.every((count) => count === 5);
-      return both && pipes.every((count) => count >= 2) ? found : undefined;
+      return `${all}` === '5,3' && pipes.every((count) => count >= 2) ? found : undefined;
     }, 'the helper runs, with no other descriptor');
-    for (const { pid } of pairs) {
+    for (const { pid } of pair) {
       expect((await execa('readlink', [`/proc/${pid}/cwd`])).stdout).toBe('/');
       const environment = await readFile(`/proc/${pid}/environ`, 'utf8');
       expect(environment).not.toMatch(/SECRET|PERL5|TMUX/);
     }
-    const proc = `/proc/${pairs[0]?.pid}`;
+    const proc = `/proc/${pair[0]?.pid}`;
     const status = await readFile(`${proc}/status`, 'utf8');
     expect(status.match(/^Cap(Inh|Prm|Eff|Amb):\s+0+$/gm)).toHaveLength(4);
     expect(/^Groups:\s+(.*?)\s*$/m.exec(status)?.[1]?.split(' ')).toHaveLength(2);

@@ -1,8 +1,9 @@
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { connect } from 'node:tls';
 import { execa } from 'execa';
+import { ifThere } from '../../src/system-error.ts';
 import { freePort } from './postgres.ts';
 import { eventually } from './tmux-server.ts';
 
@@ -38,20 +39,15 @@ export async function startProxy(
   running.then(({ all }) => {
     ended = all;
   });
-  await eventually(async () => {
+  const authority = await eventually(async () => {
     if (ended !== undefined)
       throw new Error(`${kind} ended: ${ended}\n${await readFile(file, 'utf8')}`);
-    return (
-      (await listens(port)) &&
-      (await access(ca).then(
-        () => true,
-        () => false,
-      ))
-    );
-  }, `${kind} listens`);
+    const signer = await ifThere(readFile(ca, 'utf8'));
+    return signer !== undefined && (await hasCertificate(port, signer)) ? signer : undefined;
+  }, `${kind} listens with its certificate`);
   return {
     port,
-    ca: await readFile(ca, 'utf8'),
+    ca: authority,
     async [Symbol.asyncDispose]() {
       running.kill('SIGTERM');
       await running;
@@ -145,10 +141,13 @@ async function programOf(kind: ProxyKind): Promise<string> {
   return found;
 }
 
-const listens = (port: number) =>
+/** Caddy listens before its authority has signed anything. */
+const hasCertificate = (port: number, ca: string) =>
   new Promise<boolean>((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () =>
-      resolve(false),
-    );
-    socket.on('connect', () => socket.destroy());
+    const socket = connect({ ...{ host: '127.0.0.1', port }, ca, servername: publicName });
+    socket.on('secureConnect', () => {
+      resolve(true);
+      socket.destroy();
+    });
+    socket.on('error', () => resolve(false));
   });
