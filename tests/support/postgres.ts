@@ -16,7 +16,7 @@ import { openDatabase } from '../../src/database/open.ts';
 import { postgresPrograms } from '../../src/database/postgres-programs.ts';
 import { findPostmaster, retireLockFiles, stopPostmaster } from '../../src/database/postmaster.ts';
 import { openStateDirectory, type StateDirectory } from '../../src/database/state-directory.ts';
-import { descendants, signalSeen } from './process-table.ts';
+import { descendants, processTable, signalSeen } from './process-table.ts';
 import { eventually } from './tmux-server.ts';
 
 /**
@@ -119,7 +119,7 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
     if (given !== undefined) throw new Error('only a server of our own is started and stopped');
     await retireLockFiles(data, socket);
     const log = await open(join(root, 'log'), 'w');
-    programs.spawn(
+    const child = programs.spawn(
       'postgres',
       [
         ...['-D', data, '-p', String(port), '-c', 'listen_addresses=127.0.0.1'],
@@ -131,11 +131,12 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
       log.fd,
     );
     await log.close();
-    await eventually(
-      async () => (await findPostmaster(data))?.status === 'ready',
-      `PostgreSQL on port ${port}: ${await readFile(join(root, 'log'), 'utf8')}`,
-      60_000,
-    );
+    const isReady = async () => {
+      if (child.exitCode !== null)
+        throw new Error(`PostgreSQL ended: ${await readFile(join(root, 'log'), 'utf8')}`);
+      return (await findPostmaster(data))?.status === 'ready';
+    };
+    await eventually(isReady, `PostgreSQL is ready on port ${port}`, 60_000);
   };
   const stop = async () => {
     const postmaster = await findPostmaster(data);
@@ -169,8 +170,11 @@ export async function startPostgresServer(directory?: string): Promise<PostgresS
     async signal(signal) {
       const postmaster = await findPostmaster(data);
       if (postmaster === undefined) throw new Error('PostgreSQL does not run');
-      for (const { pid } of [postmaster, ...(await descendants(postmaster.pid))])
-        signalSeen(pid, signal);
+      const pids = [postmaster, ...(await descendants(postmaster.pid))].map(({ pid }) => pid);
+      for (const pid of pids) signalSeen(pid, signal);
+      // Whoever is still on the way out holds the shared memory, and the next server would refuse to start.
+      const isGone = async () => !(await processTable()).some(({ pid }) => pids.includes(pid));
+      if (signal === 'SIGKILL') await eventually(isGone, 'PostgreSQL is gone');
     },
     stop,
     start,
