@@ -31,6 +31,7 @@ import {
   pathHex,
   ScriptedFleet,
   satisfied,
+  serverRestart,
   state,
   viewer,
 } from '../support/acting.ts';
@@ -60,17 +61,8 @@ describe('an act', () => {
     actingContext({ audit, fleet, viewer: who, members, ...parts });
   const server = { memberId: alice.id, pathHex };
   const input = (change: Partial<RestartTmuxServer> = {}): RestartTmuxServer => ({
-    server,
-    expectedGeneration: generation,
-    idempotencyKey: randomUUID(),
+    ...serverRestart(alice, randomUUID()),
     reason: 'it leaks',
-    password: undefined,
-    grant: undefined,
-    onlyIfIdle: false,
-    continueStopped: false,
-    force: false,
-    restore: 'LAYOUT',
-    restoreCommands: [],
     ...change,
   });
   const pane = { ...server, generation, pane: 3 };

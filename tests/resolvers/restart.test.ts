@@ -8,7 +8,7 @@ import { reconcile } from '../../src/resolvers/reconcile.ts';
 import { restartPane } from '../../src/resolvers/restart-pane.ts';
 import { type RestartTmuxServer, restartTmuxServer } from '../../src/resolvers/restart-server.ts';
 import type { PaneRef, ServerView } from '../../src/tmux/model.ts';
-import { actingContext, member, viewer } from '../support/acting.ts';
+import { actingContext, member, serverRestart, viewer } from '../support/acting.ts';
 import { intent, keptLog } from '../support/audit.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -55,17 +55,9 @@ describe('restarting what is real', () => {
       [phase, outcome, code].filter(Boolean).join(' '),
     );
   const input = (change: Partial<RestartTmuxServer> = {}): RestartTmuxServer => ({
+    ...serverRestart(alice, randomUUID()),
     server: server.ref,
     expectedGeneration: server.generation ?? '',
-    idempotencyKey: randomUUID(),
-    reason: null,
-    password: undefined,
-    grant: undefined,
-    onlyIfIdle: false,
-    continueStopped: false,
-    force: false,
-    restore: 'LAYOUT',
-    restoreCommands: [],
     ...change,
   });
   const firstPane = (): PaneRef => {
