@@ -49,9 +49,11 @@ export const transports: Readonly<Record<'HTTP' | 'SSE' | 'WebSocket', Ask>> = {
   },
 };
 
+/** @param staysMs for so long it keeps a socket on which nothing is open any more */
 export function socketClient(
   { url }: Pick<Service, 'url'>,
   headers: Readonly<Record<string, string>>,
+  staysMs = 0,
 ) {
   class WithHeaders extends WebSocket {
     constructor(address: string, protocols: string | string[]) {
@@ -63,5 +65,6 @@ export function socketClient(
     webSocketImpl: WithHeaders,
     retryAttempts: 0,
     lazy: true,
+    lazyCloseTimeout: staysMs,
   });
 }
