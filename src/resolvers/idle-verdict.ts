@@ -45,8 +45,13 @@ export function verdictOn(
         `it runs ${version ?? 'a version that is not known'}, and ${installedVersion ?? 'no tmux that runs'} is installed`,
       ],
     };
-  if (!outdated)
-    return { outcome: 'SKIPPED_CURRENT', evidence: [`it runs ${version}, as is installed`] };
+  if (!outdated) {
+    const beside =
+      version === installedVersion
+        ? 'as is installed'
+        : `newer than the installed ${installedVersion}`;
+    return { outcome: 'SKIPPED_CURRENT', evidence: [`it runs ${version}, ${beside}`] };
+  }
   const outcome =
     idle === null ? 'SKIPPED_UNKNOWN' : idle ? ('RESTARTED' as const) : 'SKIPPED_BUSY';
   return { outcome, evidence };

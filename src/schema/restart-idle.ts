@@ -16,7 +16,7 @@ import { TmuxServerTarget } from './sign-in.ts';
 const outcomes: Record<Verdict['outcome'], { description: string }> = {
   RESTARTED: { description: 'Restarted; in a dry run: it would be.' },
   SKIPPED_BUSY: { description: 'It is in use, or another operation on it is under way.' },
-  SKIPPED_CURRENT: { description: 'It runs the installed version already.' },
+  SKIPPED_CURRENT: { description: 'It runs the installed version already, or a newer one.' },
   SKIPPED_UNKNOWN: { description: 'Something about it is not known, so it was left alone.' },
   SKIPPED_CHANGED: { description: 'Another life of it runs by now, or none: not what was meant.' },
   STUCK: { description: 'It was told to end and did not. The pid is for root.' },

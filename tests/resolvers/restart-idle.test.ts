@@ -32,6 +32,7 @@ import {
 const idleAfterMs = 1_000;
 const old: Version = '3.3a';
 const installed: Version = '3.5a';
+const newer: Version = '3.8';
 
 /** Each outcome that a test brought about, by real servers. */
 const seen = new Set<string>();
@@ -156,11 +157,12 @@ describe('restarting all that are idle', () => {
     const idle = await world.tmux({ version: old, name: 'idle' });
     const busy = await world.tmux({ version: old, name: 'busy', command: ['exec sleep 1000'] });
     const current = await world.tmux({ version: installed, name: 'current' });
+    const ahead = await world.tmux({ version: newer, name: 'newer' });
     const frozen = await world.tmux({ version: old, name: 'frozen' });
-    const servers = [idle, busy, current];
+    const servers = [idle, busy, current, ahead];
     const frozenPid = await frozen.pid();
     process.kill(frozenPid, 'SIGSTOP');
-    await quiet('idle', 'current');
+    await quiet('idle', 'current', 'newer');
     const pids = await Promise.all(servers.map((each) => each.pid()));
     const panePid = Number(await idle.run('display-message', '-p', '#{pane_pid}'));
     const expected = {
@@ -168,6 +170,7 @@ describe('restarting all that are idle', () => {
       current: 'SKIPPED_CURRENT',
       frozen: 'SKIPPED_UNKNOWN',
       idle: 'RESTARTED',
+      newer: 'SKIPPED_CURRENT',
     };
 
     const reauthentication = {
@@ -181,6 +184,8 @@ describe('restarting all that are idle', () => {
       wouldEnd: [{ pid: panePid, command: expect.stringMatching(/^(exec )?sh$/) }],
       auditEvent: null,
     });
+    expect(dry.result('current').evidence).toEqual(['it runs 3.5a, as is installed']);
+    expect(dry.result('newer').evidence).toEqual(['it runs 3.8, newer than the installed 3.5a']);
     expect(dry.result('busy').evidence.join()).toMatch(/%0: sleep runs in the foreground/);
     expect(dry.answer).toMatchObject({ dryRun: true, complete: true, unknownMembers: [] });
     expect(await rows()).toEqual([]);
@@ -196,10 +201,11 @@ describe('restarting all that are idle', () => {
       auditEvent: { outcome: 'SUCCEEDED', statedReason: 'the new tmux' },
     });
     const now = await Promise.all(servers.map((each) => each.pid()));
-    expect(now.map((pid, index) => pid === pids[index])).toEqual([false, true, true]);
+    expect(now.map((pid, index) => pid === pids[index])).toEqual([false, true, true, true]);
     expect(await startTicks(frozenPid)).toBeDefined();
     expect(await said()).toEqual([
       'INTENT',
+      'OUTCOME SKIPPED',
       'OUTCOME SKIPPED',
       'OUTCOME SKIPPED EBUSY',
       'OUTCOME SKIPPED ELISTING',
