@@ -20,17 +20,12 @@ import {
   rowsOfChain,
 } from './audit-table.ts';
 import type { ChainKeys } from './chain-key.ts';
+import { ClaimClock } from './claim-clock.ts';
 import { decodePageCursor, encodePageCursor } from './cursor.ts';
 import { Feed } from './feed.ts';
 import { writeHead } from './head.ts';
 import { Idempotency } from './idempotency.ts';
-import {
-  findClaim,
-  forgetExpiredClaims,
-  releaseClaim,
-  storeAnswer,
-  unansweredOutcomes,
-} from './idempotency-table.ts';
+import { findClaim, releaseClaim, storeAnswer, unansweredOutcomes } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
 import type { Head } from './journal-queue.ts';
 import { withoutClaim } from './kept-claim.ts';
@@ -58,6 +53,7 @@ export class ChainAudit implements Audit {
   readonly #writer: ChainWriter;
   readonly #feed: Feed;
   readonly #idempotency: Idempotency;
+  readonly #claimClock: ClaimClock;
   /** How long the look at the key of an act took, of the time that its caller waits for the record. */
   readonly #waited = new WeakMap<IdempotencyClaim, number>();
   readonly #alarms: AuditProblem[] = [];
@@ -98,6 +94,7 @@ export class ChainAudit implements Audit {
       ...{ chain, keys, journal, table, log, head, bootId, withinMs, clock, stored },
     });
     const queries = database.drizzle;
+    this.#claimClock = new ClaimClock(queries, clock);
     this.#feed = new Feed(
       {
         heads: () => readChainHeads(queries),
@@ -255,8 +252,8 @@ export class ChainAudit implements Audit {
   #scheduleHead(): void {
     this.#cancelHead = this.#clock.after(headEveryMs, () => {
       void this.#noteHead();
-      forgetExpiredClaims(this.#database.drizzle).catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'expired idempotency keys could not be forgotten');
+      this.#claimClock.forgetOldClaims().catch((error: unknown) => {
+        this.#log.warn({ err: error }, 'old idempotency keys could not be forgotten');
       });
       if (!this.#closing.signal.aborted) this.#scheduleHead();
     });

@@ -1,4 +1,4 @@
-import { and, eq, isNull, or, sql } from 'drizzle-orm';
+import { and, eq, isNull, lte, or } from 'drizzle-orm';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { auditEvents, idempotencyKeys } from '../database/tables.ts';
 import type { IdempotencyClaim, Json } from './audit.ts';
@@ -6,10 +6,10 @@ import type { IdempotencyClaim, Json } from './audit.ts';
 /**
  * Claims on idempotency keys: one row for (actor, mutation, key), written with the intent (of an
  * operation on many: with its first row), given its answer with the outcome (at its end), forgotten
- * after 24 h by the database's clock.
+ * after 24 h by the claim clock. A claim holds for as long as its row is there.
  */
 
-type Queries = Pick<NodePgDatabase, 'select' | 'insert' | 'update' | 'delete'>;
+export type Queries = Pick<NodePgDatabase, 'select' | 'insert' | 'update' | 'delete'>;
 
 export interface StoredClaim {
   readonly inputHash: Buffer;
@@ -18,7 +18,6 @@ export interface StoredClaim {
   readonly answer: Json | null;
 }
 
-const expired = sql`${idempotencyKeys.createdAt} < now() - interval '24 hours'`;
 const sameKey = (claim: IdempotencyClaim) =>
   and(
     eq(idempotencyKeys.actorId, claim.actorId),
@@ -30,10 +29,7 @@ export async function findClaim(
   queries: Queries,
   claim: IdempotencyClaim,
 ): Promise<StoredClaim | undefined> {
-  const [found] = await queries
-    .select()
-    .from(idempotencyKeys)
-    .where(and(sameKey(claim), sql`not (${expired})`));
+  const [found] = await queries.select().from(idempotencyKeys).where(sameKey(claim));
   return found && { ...found, answer: jsonOf(found.answer) };
 }
 
@@ -42,22 +38,12 @@ export async function insertClaim(
   queries: Queries,
   claim: IdempotencyClaim,
   act: { readonly intentId: string; readonly operationId: string },
-  claimedAt?: Date,
 ): Promise<{ readonly intentId: string; readonly operationId: string }> {
-  const fresh = {
-    inputHash: claim.inputHash,
-    ...act,
-    answer: null,
-    createdAt: claimedAt ? sql`least(now(), ${claimedAt.toISOString()}::timestamptz)` : sql`now()`,
-  };
+  const { actorId, mutation, key, inputHash } = claim;
   await queries
     .insert(idempotencyKeys)
-    .values({ actorId: claim.actorId, mutation: claim.mutation, key: claim.key, ...fresh })
-    .onConflictDoUpdate({
-      target: [idempotencyKeys.actorId, idempotencyKeys.mutation, idempotencyKeys.key],
-      set: fresh,
-      setWhere: expired,
-    });
+    .values({ actorId, mutation, key, inputHash, ...act })
+    .onConflictDoNothing();
   const [holder] = await queries
     .select({ intentId: idempotencyKeys.intentId, operationId: idempotencyKeys.operationId })
     .from(idempotencyKeys)
@@ -101,8 +87,9 @@ export async function unansweredOutcomes(
   return found.map(({ id }) => id);
 }
 
-export async function forgetExpiredClaims(queries: Queries): Promise<void> {
-  await queries.delete(idempotencyKeys).where(expired);
+/** @param countedMs those that were made when the claim clock showed that, or less */
+export async function forgetClaims(queries: Queries, countedMs: number): Promise<void> {
+  await queries.delete(idempotencyKeys).where(lte(idempotencyKeys.countedMs, countedMs));
 }
 
 /** PostgreSQL keeps no NUL and no lone surrogate, and a row that it refuses would block the chain. */

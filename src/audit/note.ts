@@ -7,8 +7,6 @@ export interface Note {
   readonly entry: AuditEntry;
   /** An intent's, or that of the first row of an operation on many. */
   readonly claim?: IdempotencyClaim | undefined;
-  /** When the claim was made, where that was by an earlier process; now otherwise. */
-  readonly claimedAt?: Date;
   /** For the key of `entry.intentId`; null takes the claim back. */
   readonly answer?: Json | null | undefined;
 }

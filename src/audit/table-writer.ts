@@ -174,10 +174,10 @@ export class TableWriter implements AsyncDisposable {
       await transaction.execute(sql`set local synchronous_commit = on`);
       await this.#insert(transaction, group);
       const taken = new Map<string, string>();
-      for (const { row, claim, claimedAt, answer } of group) {
+      for (const { row, claim, answer } of group) {
         if (claim) {
           const act = { intentId: row.id, operationId: row.operationId };
-          const holder = await insertClaim(transaction, claim, act, claimedAt);
+          const holder = await insertClaim(transaction, claim, act);
           if (holder.intentId !== row.id) taken.set(row.id, holder.operationId);
         }
         if (row.intentId === null || answer === undefined) continue;

@@ -188,7 +188,6 @@ export class ChainWriter {
       row,
       isInJournal: true,
       claim: claimOf(row, this.#keys),
-      claimedAt: row.at,
       answer: nothingDone ? null : undefined,
       // Whether it was begun is not known here, so it is not ours to say that it was not.
       abandoned: true,

@@ -2,6 +2,7 @@ import { sql } from 'drizzle-orm';
 import {
   bigint,
   boolean,
+  check,
   index,
   jsonb,
   pgEnum,
@@ -15,9 +16,9 @@ import {
 import { bytea } from './bytea.ts';
 
 /**
- * Every table, in its final shape. Secrets are stored as hashes only. `audit_events` and
- * `idempotency_keys` are touched by src/audit alone, and triggers of the migration refuse UPDATE
- * and DELETE on `audit_events` from everybody.
+ * Every table, in its final shape. Secrets are stored as hashes only. `audit_events`,
+ * `idempotency_keys` and `claim_clock` are touched by src/audit alone, and triggers of the migration
+ * refuse UPDATE and DELETE on `audit_events` from everybody.
  */
 
 export const role = pgEnum('role', ['ADMIN', 'ANALYST', 'DEVELOPER']);
@@ -193,12 +194,25 @@ export const idempotencyKeys = pgTable(
     inputHash: bytea('input_hash').notNull(),
     intentId: uuid('intent_id').notNull(),
     operationId: uuid('operation_id').notNull(),
+    /** For whoever reads the table; nothing goes by it. */
     createdAt: moment('created_at').notNull().defaultNow(),
+    /** What the claim clock had counted then. */
+    countedMs: bigint('counted_ms', { mode: 'number' }).notNull().default(sql`claim_clock_ms()`),
     /** The first answer, once there is one. */
     answer: jsonb(),
   },
   (table) => [
     primaryKey({ columns: [table.actorId, table.mutation, table.key] }),
-    index('idempotency_keys_created').on(table.createdAt),
+    index('idempotency_keys_counted').on(table.countedMs),
   ],
+);
+
+/** One row: what src/audit/claim-clock.ts counts, and `claim_clock_ms()` gives. */
+export const claimClock = pgTable(
+  'claim_clock',
+  {
+    id: boolean().primaryKey().default(true),
+    ms: bigint({ mode: 'number' }).notNull(),
+  },
+  (table) => [check('claim_clock_one_row', sql`${table.id}`)],
 );

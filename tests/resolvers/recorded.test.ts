@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Audit } from '../../src/audit/audit.ts';
+import { ClaimClock } from '../../src/audit/claim-clock.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
 import type { AuditEvent } from '../../src/audit/record.ts';
 import {
@@ -198,19 +199,18 @@ describe('an act', () => {
     expect((await since(before)).map(said)).toEqual(['OUTCOME FAILED EIDEMPOTENCY']);
   });
 
-  it('forgets a key after 24 h', async () => {
+  it('forgets a key after 24 h that were counted, not by a time of day', async () => {
     const one = input();
     await restartTmuxServer(as(viewer(alice)), one);
-    await test.database.pool.query(
-      `update idempotency_keys set created_at = now() - interval '23 hours 59 minutes' where key = $1`,
-      [one.idempotencyKey],
-    );
+    const { pool, drizzle } = test.database;
+    const look = () => new ClaimClock(drizzle).forgetOldClaims();
+    await pool.query(`update idempotency_keys set created_at = now() - interval '9 years'`);
+    await pool.query(`update claim_clock set ms = ms + 24 * 3600000`);
+    await look();
     await restartTmuxServer(as(viewer(alice)), one);
     expect(fleet.ran).toHaveLength(1);
-    await test.database.pool.query(
-      `update idempotency_keys set created_at = now() - interval '24 hours 1 minute' where key = $1`,
-      [one.idempotencyKey],
-    );
+    await pool.query(`update claim_clock set ms = ms + 5 * 60000`);
+    await look();
     await restartTmuxServer(as(viewer(alice)), { ...one, force: true });
     expect(fleet.ran).toHaveLength(2);
   });
