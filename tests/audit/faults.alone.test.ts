@@ -5,6 +5,7 @@ import { claim, expectWhole, stored, took } from '../support/audit-faults.ts';
 import { lacks } from '../support/needs.ts';
 import { openTestDatabase } from '../support/postgres.ts';
 import { mountSmallDisk } from '../support/small-disk.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { eventually } from '../support/tmux-server.ts';
 
 describe('a database that is away', () => {
@@ -53,7 +54,7 @@ describe('a database that is away', () => {
     ).rows;
     expect(pid).toBeGreaterThan(0);
     const one = claim();
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     try {
       expect(await took(audit.intend(intent(), one))).toBeLessThan(2_000);
     } finally {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { lacks } from '../support/needs.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { eventually, startTicks, type TmuxServer, tmuxBinary } from '../support/tmux-server.ts';
 import { type Lab, startLab } from './lab.ts';
 import { addMembers } from './members-page.ts';
@@ -83,7 +84,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('after an upgrade of tm
       },
     });
     await addMembers(lab, service, ['alice', 'bob', 'carol']);
-    process.kill(pidOf('frozen'), 'SIGSTOP');
+    await stopProcess(pidOf('frozen'));
   }, 120_000);
   afterAll(() => lab?.[Symbol.asyncDispose]());
 

@@ -2,6 +2,7 @@ import { chmod, chown, mkdir, rename, rm } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { waitedForCoreMs } from '../support/core-wait.ts';
 import { lacks } from '../support/needs.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { rounds } from '../support/tier.ts';
 import { eventually, startTicks, type TmuxServer } from '../support/tmux-server.ts';
 import { type Lab, startLab } from './lab.ts';
@@ -78,7 +79,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('three members through 
       return states.every((state) => state === 'FRESH') ? members : undefined;
     }, 'all three are known');
 
-    process.kill(await bobs.pid(), 'SIGSTOP');
+    await stopProcess(await bobs.pid());
     await chmod(folderOf('carol'), 0);
     console.info(`${dashboards} dashboards for ${seconds} s, each asking once a second`);
     const end = performance.now() + seconds * 1_000;

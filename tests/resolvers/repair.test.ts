@@ -11,6 +11,7 @@ import { actingContext, member, satisfied, viewer } from '../support/acting.ts';
 import { keptLog } from '../support/audit.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { eventually, type TmuxServer } from '../support/tmux-server.ts';
 
 /** The audited repair on real tmux, through the real helper, with the real record. */
@@ -106,7 +107,7 @@ describe('repairing what is real', () => {
 
   it('lets a stopped server run, and the listing says so at once', async () => {
     const pid = server.pid ?? expect.fail();
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     await eventually(async () => {
       await world.refresh();
       return world.server().status === 'STOPPED';

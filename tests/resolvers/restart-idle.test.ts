@@ -21,6 +21,7 @@ import { helperPath } from '../support/acting-member.ts';
 import { keptLog } from '../support/audit.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import {
   eventually,
   startTicks,
@@ -161,7 +162,7 @@ describe('restarting all that are idle', () => {
     const frozen = await world.tmux({ version: old, name: 'frozen' });
     const servers = [idle, busy, current, ahead];
     const frozenPid = await frozen.pid();
-    process.kill(frozenPid, 'SIGSTOP');
+    await stopProcess(frozenPid);
     await quiet('idle', 'current', 'newer');
     const pids = await Promise.all(servers.map((each) => each.pid()));
     const panePid = Number(await idle.run('display-message', '-p', '#{pane_pid}'));
@@ -289,7 +290,7 @@ describe('restarting all that are idle', () => {
         const server = tmux.get(name) ?? expect.fail(name);
         const pid = pids.get(name) ?? expect.fail(name);
         if (name === 'busied') await server.run('respawn-pane', '-k', '-t', 'main', 'exec sleep 9');
-        if (name === 'frozen') process.kill(pid, 'SIGSTOP');
+        if (name === 'frozen') await stopProcess(pid);
         if (name === 'replaced') {
           await server.end();
           await world.tmux({ version: old, name });
@@ -337,7 +338,7 @@ describe('restarting all that are idle', () => {
     for (const [index, name] of names.entries()) {
       const fleet = disturbed({
         async run() {
-          if (name === 'stuck') process.kill(pids[index] ?? expect.fail(), 'SIGSTOP');
+          if (name === 'stuck') await stopProcess(pids[index] ?? expect.fail());
           if (name === 'fails') await writeFile(bin, '#!/bin/sh\nexit 1\n');
           if (name === 'unseen') {
             await writeFile(marker, '');

@@ -12,6 +12,7 @@ import { actingContext, member, serverRestart, viewer } from '../support/acting.
 import { intent, keptLog } from '../support/audit.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { rounds } from '../support/tier.ts';
 import { eventually, startTicks, type TmuxServer } from '../support/tmux-server.ts';
 
@@ -155,7 +156,7 @@ describe('restarting what is real', () => {
   it('a stopped server is ETMUXSTUCK at once, with its pid, and lives on afterwards', async () => {
     const pid = server.pid ?? expect.fail();
     const started = await startTicks(pid);
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     try {
       const answer = await restartTmuxServer(context, input());
       expect(answer).toMatchObject({ code: 'ETMUXSTUCK', pid, status: 'STOPPED' });

@@ -11,6 +11,7 @@ import { leaveNoDescriptor } from '../support/descriptors.ts';
 import { localFleet } from '../support/local-fleet.ts';
 import { descendants } from '../support/process-table.ts';
 import { SkippingClock } from '../support/skipping-clock.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { eventually } from '../support/tmux-server.ts';
 
 describe('a frozen server', () => {
@@ -23,7 +24,7 @@ describe('a frozen server', () => {
     const before = world.server('frozen');
     const pid = await frozen.pid();
     const calls = world.fleet.figures().helperCalls;
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
 
     const delay = monitorEventLoopDelay({ resolution: 5 });
     delay.enable();
@@ -83,7 +84,7 @@ describe('a frozen server', () => {
     const frozen = await world.tmux({ name: 'frozen' });
     await world.tmux({ name: 'fine' });
     await world.read();
-    process.kill(await frozen.pid(), 'SIGSTOP');
+    await stopProcess(await frozen.pid());
     const times = await Promise.all(
       Array.from({ length: 20 }, async () => {
         const at = performance.now();

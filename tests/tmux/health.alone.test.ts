@@ -21,6 +21,7 @@ import { leaveNoDescriptor } from '../support/descriptors.ts';
 import { lacks } from '../support/needs.ts';
 import { library, patchedTmux } from '../support/patched-tmux.ts';
 import { standInHelper } from '../support/stand-in-helper.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { eventually, startTicks, tmuxBinary, type Version } from '../support/tmux-server.ts';
 import { Member, type StartedServer } from './member-helper/member.ts';
 
@@ -126,7 +127,7 @@ describe.skipIf(lacks('root', 'tmux', 'setpriv', 'gcc', 'patchelf'))(
     it('that is stopped is STOPPED, and nothing is asked of it', async () => {
       await using at = await place('stopped');
       await using server = await at.server();
-      process.kill(server.pid, 'SIGSTOP');
+      await stopProcess(server.pid);
       await shows(at.acting, server.socket, { status: 'STOPPED', reason: null });
       process.kill(server.pid, 'SIGCONT');
       await shows(at.acting, server.socket, { status: 'RUNNING', reason: null });

@@ -10,6 +10,7 @@ import { hex, ServingHelper } from '../support/helper-client.ts';
 import { localFleet } from '../support/local-fleet.ts';
 import { descendants } from '../support/process-table.ts';
 import { scratchDirectory } from '../support/scratch.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { rounds } from '../support/tier.ts';
 import {
   eventually,
@@ -149,7 +150,7 @@ describe('twenty servers of one member', () => {
       await start({ directory: good.path, name: `good-${at}`, version });
     }
     const frozen = await start({ directory: bad.path, name: 'frozen' });
-    process.kill(await frozen.pid(), 'SIGSTOP');
+    await stopProcess(await frozen.pid());
     // Without descriptors 3.6 and later answer nobody, and take no CPU.
     const silent = await start({ directory: bad.path, name: 'silent', version: '3.8' });
     await leaveNoDescriptor(await silent.pid());

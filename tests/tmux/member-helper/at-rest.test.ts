@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hex, rowsOf, ServingHelper } from '../../support/helper-client.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { rounds } from '../../support/tier.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';
 import { eventually, type Version } from '../../support/tmux-server.ts';
@@ -142,8 +143,7 @@ class World implements AsyncDisposable {
       await this.#tmux('kill-window', '-t', 'main:{end}');
     },
     'a stopped server': async () => {
-      process.kill(this.#server.pid, 'SIGSTOP');
-      await eventually(async () => (await stat(this.#server.pid)) === 'T', 'it is stopped');
+      await stopProcess(this.#server.pid);
       const [held, whole] = [await this.look(), await this.wholeLook()];
       expect([held.code, whole.code]).toEqual(['STOPPED', 'STOPPED']);
       process.kill(this.#server.pid, 'SIGCONT');
@@ -255,8 +255,4 @@ async function family(pid: number): Promise<readonly number[]> {
 
 async function file(path: string): Promise<string> {
   return await readFile(path, 'utf8').catch(() => '');
-}
-
-async function stat(pid: number): Promise<string | undefined> {
-  return /\) (\w) /.exec(await file(`/proc/${pid}/stat`))?.[1];
 }

@@ -1,8 +1,9 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { leaveNoDescriptor } from '../../support/descriptors.ts';
 import { askOnce, hex, rowsOf, ServingHelper } from '../../support/helper-client.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { eventually } from '../../support/tmux-server.ts';
 import { Member, processesWith, readSnapshot } from './member.ts';
 
@@ -32,7 +33,7 @@ describe('the helper stays within its bounds', () => {
   it('with a stopped server, to which it connects once and then not again', async () => {
     await using server = await member.server('3.3a', 'stopped-one');
     await using beside = await member.server('3.8', 'beside-it');
-    process.kill(server.pid, 'SIGSTOP');
+    await stopProcess(server.pid);
     await using helper = new ServingHelper(member.runner);
     for (let round = 0; round < 5; round++) {
       const snapshot = readSnapshot(await helper.ask(request()));
@@ -68,12 +69,7 @@ describe('the helper stays within its bounds', () => {
 
   it('with a server whose queue of connections is full', async () => {
     await using server = await member.server('3.5a', 'full');
-    process.kill(server.pid, 'SIGSTOP');
-    // It stops when it next gets to run, which may take a while.
-    await eventually(
-      async () => / T /.test(await readFile(`/proc/${server.pid}/stat`, 'utf8')),
-      'the server is stopped',
-    );
+    await stopProcess(server.pid);
     const filled = await member.run('/usr/bin/perl', ['-e', fillQueue, server.socket]);
     expect(Number(filled.stdout)).toBeGreaterThan(100);
     const [snapshot, took] = await seconds(() => member.snapshot('', 1));

@@ -2,6 +2,7 @@ import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askOnce, helperPath, startHelper } from '../../support/helper-client.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { eventually, presentVersions, startTicks } from '../../support/tmux-server.ts';
 import { Member } from './member.ts';
 
@@ -68,7 +69,7 @@ describe('control', () => {
     async (version) => {
       await using server = await member.server(version);
       const control = await open(server.words);
-      process.kill(server.pid, 'SIGSTOP');
+      await stopProcess(server.pid);
       control.child.stdin.end();
       await ended(control.child);
       expect(await startTicks(control.pid)).toBeUndefined();
@@ -87,7 +88,7 @@ describe('control', () => {
     expect(await refused(server.words, 7)).toBe('ENOENT');
     expect(await refused(server.words.replace(/start=\d+/, 'start=5'), 0)).toBe('ESTALE');
     expect(await refused(server.words.replace(/ticks=\d+/, 'ticks=5'), 0)).toBe('ESTALE');
-    process.kill(server.pid, 'SIGSTOP');
+    await stopProcess(server.pid);
     expect(await refused(server.words, 0)).toBe('STOPPED');
     process.kill(server.pid, 'SIGCONT');
     expect(await server.tmux('list-clients')).toBe('');
@@ -115,7 +116,7 @@ describe('control', () => {
         const found = /helper (\d+)[\s\S]*ready\t(\d+)[\s\S]*%end/.exec(text);
         return found ? [Number(found[1]), Number(found[2])] : undefined;
       }, 'the client is attached');
-      if (stop) process.kill(server.pid, 'SIGSTOP');
+      if (stop) await stopProcess(server.pid);
       service.kill('SIGKILL');
       for (const pid of [helper, client]) {
         await eventually(async () => pid && (await startTicks(pid)) === undefined, 'it is gone');

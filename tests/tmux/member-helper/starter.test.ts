@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { helperPath, hex, ServingHelper } from '../../support/helper-client.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { eventually, presentVersions, startTicks } from '../../support/tmux-server.ts';
 import { Member, readSnapshot, type StartedServer } from './member.ts';
 
@@ -63,7 +64,7 @@ describe('the process that starts clients', () => {
     await using helper = new ServingHelper(member.runner);
     await settled(helper);
     const starter = await onlyChild(helper);
-    process.kill(starter, 'SIGSTOP');
+    await stopProcess(starter);
     process.kill(pidOf(helper), 'SIGKILL');
     await eventually(async () => (await startTicks(starter)) === undefined, 'it is gone');
   });
@@ -72,7 +73,7 @@ describe('the process that starts clients', () => {
     await using helper = new ServingHelper(member.runner);
     await settled(helper);
     const starter = await onlyChild(helper);
-    process.kill(starter, 'SIGSTOP');
+    await stopProcess(starter);
     expect(await codes(helper)).toEqual(all('TIMEOUT'));
     expect(await startTicks(starter)).toBeUndefined();
     await settled(helper);

@@ -8,6 +8,7 @@ import {
 } from '../../../src/tmux/output/control-client.ts';
 import { ControlLine, controlLine, Nonce } from '../../../src/tmux/output/control-line.ts';
 import { attachControl } from '../../support/control-connection.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';
 import { eventually, startTmux, type TmuxServer } from '../../support/tmux-server.ts';
 
@@ -80,7 +81,7 @@ describe.each(presentClasses)('tmux %s', (version) => {
     await using tmux = await startTmux({ version });
     const { client } = await connect(tmux);
     const pid = await tmux.pid();
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     await expect(client.ask(controlLine`display-message -p late`, 100)).rejects.toThrow(
       ControlTimeoutError,
     );

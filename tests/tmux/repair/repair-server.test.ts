@@ -12,6 +12,7 @@ import type { ServerView } from '../../../src/tmux/model.ts';
 import { prepareRepairServer } from '../../../src/tmux/repair/repair-server.ts';
 import { type ActingMember, actingMember, installedVersion } from '../../support/acting-member.ts';
 import { leaveNoDescriptor } from '../../support/descriptors.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import {
   eventually,
   presentVersions,
@@ -38,13 +39,22 @@ async function world(version: Version) {
   };
 }
 
-/** A process is stopped a moment after the signal was sent. */
 async function stop({ member, server, pid }: Awaited<ReturnType<typeof world>>) {
-  process.kill(pid, 'SIGSTOP');
-  return await eventually(async () => {
-    const view = await member.server(server.socket);
-    return view.status === 'STOPPED' ? view : undefined;
-  }, 'it is stopped');
+  await stopProcess(pid);
+  const view = await member.server(server.socket);
+  expect(view.status).toBe('STOPPED');
+  return view;
+}
+
+/** From now on its server is stopped again by somebody whenever it was let run. */
+function hold({ member: { tmux }, pid }: Awaited<ReturnType<typeof world>>): void {
+  const { helper } = tmux;
+  const act = helper.act.bind(helper);
+  helper.act = async (...request) => {
+    const answer = await act(...request);
+    await stopProcess(pid);
+    return answer;
+  };
 }
 
 function prepare(
@@ -175,10 +185,8 @@ describe('a repair', () => {
   }, async () => {
     await using it = await world(version);
     const stopped = await stop(it);
-    using act = await prepare(it.member, stopped, 'CONTINUE_STOPPED');
-    const again = setInterval(() => process.kill(it.pid, 'SIGSTOP'), 1);
-    const stuck = await refusal(act.run());
-    clearInterval(again);
+    hold(it);
+    const stuck = await refusal(repair(it.member, stopped, 'CONTINUE_STOPPED'));
     expect(stuck).toBeInstanceOf(TmuxServerStuckError);
     expect(stuck).toMatchObject({ pid: it.pid, status: 'STOPPED', mayStillHappen: true });
   });

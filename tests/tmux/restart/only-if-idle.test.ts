@@ -3,6 +3,7 @@ import { TmuxServerBusyError } from '../../../src/tmux/errors.ts';
 import type { MemberTmux } from '../../../src/tmux/member-tmux.ts';
 import { prepareRestartServer } from '../../../src/tmux/restart/restart-server.ts';
 import { actingMember, installedVersion, restartRequest } from '../../support/acting-member.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { eventually, startTmux } from '../../support/tmux-server.ts';
 
 const version = '3.3a';
@@ -51,7 +52,7 @@ it('whoever comes back between the look and the act is left alone', async () => 
 
 it('a server that is stopped is no idle one, whatever may be done to it', async () => {
   await using it = await world();
-  process.kill(it.view.pid ?? expect.fail(), 'SIGSTOP');
+  await stopProcess(it.view.pid ?? expect.fail());
   const request = restartRequest(it.view, { onlyIfIdle: true, force: true });
   const refused = await prepareRestartServer(it.member.tmux, request).catch((error) => error);
   expect(refused).toMatchObject({

@@ -20,6 +20,7 @@ import {
   paneRef,
   restartRequest,
 } from '../../support/acting-member.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { rounds } from '../../support/tier.ts';
 import { tmuxClient } from '../../support/tmux-client.ts';
 import {
@@ -76,7 +77,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 describe.concurrent.each(presentVersions)('a server of tmux %s', (version) => {
   it('that is stopped gets nothing, and lives on when it runs again; then it can be restarted', async () => {
     await using it = await world(version);
-    process.kill(it.pid, 'SIGSTOP');
+    await stopProcess(it.pid);
     const began = performance.now();
     const stuck = await refusal(restart(it.member, it.view));
     expect(performance.now() - began).toBeLessThan(5_000);
@@ -94,7 +95,7 @@ describe.concurrent.each(presentVersions)('a server of tmux %s', (version) => {
   it('that is stopped is let run first when that was asked for, and keeps what was in it', async () => {
     await using it = await world(version);
     await it.server.run('set-environment', '-g', 'KEPT', 'yes');
-    process.kill(it.pid, 'SIGSTOP');
+    await stopProcess(it.pid);
     const { after, notRestored } = await restart(it.member, it.view, { continueStopped: true });
     expect(after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
     expect(await startTicks(it.pid)).toBeUndefined();
@@ -113,7 +114,7 @@ describe.concurrent.each(presentVersions)('a server of tmux %s', (version) => {
         return left?.currentPath === '/' && right?.currentPath === '/usr' ? view : undefined;
       }, 'both panes are in their directories');
     const view = await settled();
-    process.kill(it.pid, 'SIGSTOP');
+    await stopProcess(it.pid);
     const { after, notRestored } = await restart(it.member, view, { force: true });
     expect(await startTicks(it.pid)).toBeUndefined();
     expect(after).toMatchObject({ status: 'RUNNING', sessionCount: 1 });
@@ -230,7 +231,7 @@ describe('a restart', () => {
     await using it = await world(version, {}, installedVersion(version), { ...soon, ...grace });
     await it.server.run('split-window', '-d', '-t', 'main:', 'exec sh');
     await it.member.server(it.server.socket);
-    process.kill(it.pid, 'SIGSTOP');
+    await stopProcess(it.pid);
     const unknown = await eventually(async () => {
       const view = await it.member.server(it.server.socket);
       return view.listing.state === 'UNKNOWN' ? view : undefined;

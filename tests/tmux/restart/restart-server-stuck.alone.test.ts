@@ -6,6 +6,7 @@ import type { ServerView } from '../../../src/tmux/model.ts';
 import { prepareRestartServer } from '../../../src/tmux/restart/restart-server.ts';
 import { actingMember, installedVersion, restartRequest } from '../../support/acting-member.ts';
 import { leaveNoDescriptor } from '../../support/descriptors.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import { longTier } from '../../support/tier.ts';
 import {
   eventually,
@@ -91,7 +92,7 @@ describe('a server that does not end', () => {
     const pid = view.pid ?? 0;
     using act = await prepareRestartServer(member.tmux, restartRequest(view));
     // It stops after the last look, so everything that is sent stays pending.
-    process.kill(pid, 'SIGSTOP');
+    await stopProcess(pid);
     const refused = await act.run().then(
       () => 'done',
       (error: unknown) => error,
