@@ -25,6 +25,8 @@ import { eventually, startTmux } from '../support/tmux-server.ts';
  */
 const actors = 16;
 const streams = 200;
+/** For so long a pool keeps a connection that nobody uses (`idleTimeoutMillis` of pg). */
+const poolKeepsMs = 10_000;
 const restart = `mutation($input: RestartPaneInput!) { restartPane(input: $input) {
   __typename ... on RestartPanePayload { recorded auditEvent { operationId } } ... on UserError { code } } }`;
 
@@ -131,7 +133,8 @@ it('a second instance, a torn journal and a stop with 200 streams, while 16 acto
   /** Once no act is under way. */
   const expectNothingMore = async (service: ServiceProcess, fault: string) => {
     const now = () => heldBy(service, folder.path);
-    await expect.poll(async () => moreThan(before, await now()), { message: fault }).toEqual({});
+    const options = { message: fault, timeout: poolKeepsMs + 10_000 };
+    await expect.poll(async () => moreThan(before, await now()), options).toEqual({});
     console.log(
       `after ${fault}: held ${JSON.stringify(await now())}, before ${JSON.stringify(before)}, more: 0`,
     );
