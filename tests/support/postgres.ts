@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -233,17 +233,23 @@ async function privateDirectory(parts: AsyncDisposableStack): Promise<string> {
   return path;
 }
 
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/**
+ * A port that nobody listens on, for a program that is told its port. Not one that the system gives out by
+ * itself: that may be given to another test before the program has taken it. Each worker has its own.
+ */
+export async function freePort(): Promise<number> {
+  const first = 10_000 + 4_000 * (Number(process.env.VITEST_POOL_ID ?? 0) % 5);
+  for (;;) {
+    lastPort = lastPort === undefined ? randomInt(4_000) : (lastPort + 1) % 4_000;
+    if (await isFree(first + lastPort)) return first + lastPort;
+  }
+}
+let lastPort: number | undefined;
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        typeof address === 'object' && address !== null
-          ? resolve(address.port)
-          : reject(new Error('no port')),
-      );
-    });
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 }
