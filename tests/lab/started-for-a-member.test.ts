@@ -80,10 +80,19 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('started for a member',
       (await procText(of, 'status')).split('\n').map((line) => line.split(/:\s*/, 2)),
     ) as Record<string, string>;
 
+  /** Once a new pane's process, which begins as a copy of tmux, has become its program. */
+  const untilRuns = (of: number) =>
+    eventually(
+      async () => (await readlink(`/proc/${of}/exe`)) !== tmuxBinary('3.5a'),
+      'the program of the pane runs',
+    );
+
   /** A pane's program that the user started without us, for comparison. */
   async function ownPane(user: User): Promise<number> {
     const server = await lab.startTmuxAs(user, { version: '3.5a', name: 'own' });
-    return Number(await server.run('display-message', '-p', '#{pane_pid}'));
+    const own = Number(await server.run('display-message', '-p', '#{pane_pid}'));
+    await untilRuns(own);
+    return own;
   }
 
   it('a tmux server has nothing of the service in it, nor have its panes', async () => {
@@ -108,6 +117,7 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'tmux'))('started for a member',
     expect(restarted).toMatchObject({ __typename: 'RestartTmuxServerPayload' });
     pid = restarted.tmuxServer.pid;
     panePid = restarted.tmuxServer.sessions[0]?.windows[0]?.panes[0]?.pid ?? expect.fail();
+    await untilRuns(panePid);
     const own = await ownPane(alice());
 
     for (const process of [pid, panePid]) {

@@ -7,7 +7,7 @@ import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { StaleGenerationError } from '../../src/tmux/errors.ts';
 import type { PaneRef, ServerView } from '../../src/tmux/model.ts';
-import { localFleet } from '../support/local-fleet.ts';
+import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { eventually, presentVersions } from '../support/tmux-server.ts';
 
 const quick = { MUXWARDEN_LISTING_INTERVAL_MS: '400' };
@@ -161,7 +161,8 @@ describe('what is there, what is not, and what is left over', () => {
 describe('a follower', () => {
   it('gets the state, then synced, then one event for a session made, renamed and killed by hand', async () => {
     await using world = await localFleet({ environment: quick });
-    const tmux = await world.tmux();
+    const tmux = await world.tmux({ command: ['exec sleep 1000'] });
+    await untilRuns(world, 'sleep');
     const following = world.follow();
     await eventually(() => following.isSynced, 'synced');
     expect(following.changes.map(({ kind }) => kind)).toEqual(['listing', 'synced']);
@@ -193,10 +194,9 @@ describe('a follower', () => {
   it('hears nothing while nothing changes, and a thousand cost no more requests than one', async () => {
     await using world = await localFleet({ environment: quick });
     const tmux = await world.tmux({ command: ['exec sleep 1000'] });
-    await world.read();
+    await untilRuns(world, 'sleep');
     const followers = Array.from({ length: 1_000 }, () => world.follow());
     await eventually(() => followers.every((following) => following.isSynced), 'all synced');
-    await wait(1_000);
     const counts = followers.map(({ changes }) => changes.length);
     const { observedAt } = world.server().listing;
     await wait(4_000);
@@ -214,6 +214,7 @@ describe('a follower', () => {
     await using world = await localFleet({ environment: { MUXWARDEN_LISTING_INTERVAL_MS: '100' } });
     const spin = 'i=0; while :; do i=$((i+1)); printf "\\033]2;%s\\007" $i; sleep 0.05; done';
     await world.tmux({ command: [spin] });
+    await untilRuns(world, 'sh');
     const following = world.follow();
     await eventually(() => following.isSynced, 'synced');
     const [before, at] = [following.changes.length, performance.now()];
@@ -329,6 +330,14 @@ describe('a fleet', () => {
     expect(await world.fleet.read('alice')).toBeUndefined();
   });
 });
+
+/** Once the process that tmux forked for the only pane has become its program: a change that followers are told. */
+function untilRuns(world: LocalFleetFixture, program: string) {
+  return eventually(async () => {
+    await world.refresh();
+    return panesOf(world.server())[0]?.currentCommand === program;
+  }, `${program} runs`);
+}
 
 function panesOf(server: ServerView) {
   return (server.sessions ?? []).flatMap(({ windows }) => windows.flatMap(({ panes }) => panes));

@@ -26,8 +26,13 @@ for (const [name, make, lacking] of who) {
         await server.tmux('rename-window', '-t', '$1:', '##(touch hit) left|right\\');
         await server.tmux('select-pane', '-t', '%1', '-T', '##(touch hit) é "t\' ; |');
         await server.tmux('split-window', '-t', '%0', 'exec sh');
-        const { servers, answer } = await member.snapshot();
-        const row = servers.find(({ path }) => path === server.socket);
+        // The process that tmux forks for a pane becomes its shell, where it is to be, a moment later.
+        const { answer, row } = await eventually(async () => {
+          const { servers, answer } = await member.snapshot();
+          const row = servers.find(({ path }) => path === server.socket);
+          const panes = row?.of('pane') ?? [];
+          return panes.every(({ command }) => command === 'sh') ? { answer, row } : undefined;
+        }, 'a shell in each pane');
 
         expect(answer.failure).toBeUndefined();
         expect(row).toMatchObject({ code: 'OK', detail: '', pid: String(server.pid), version });

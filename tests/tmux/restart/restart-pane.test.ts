@@ -18,6 +18,7 @@ import {
   installedVersion,
   paneRef,
 } from '../../support/acting-member.ts';
+import { stopProcess } from '../../support/stop-process.ts';
 import {
   eventually,
   presentVersions,
@@ -72,7 +73,8 @@ describe.concurrent.each(presentVersions)('restarting a pane of tmux %s', (versi
     expect(now).not.toBe(before);
     expect(await startTicks(before)).toBeUndefined();
     expect(await it.panePid(1)).toBe(other);
-    expect(await readFile(`/proc/${now}/cmdline`, 'utf8')).toBe('sleep\x001000\0');
+    const runs = () => readFile(`/proc/${now}/cmdline`, 'utf8');
+    await eventually(async () => (await runs()) === 'sleep\x001000\0', 'it runs the command');
     expect(await realpath(`/proc/${now}/cwd`)).toBe('/usr');
     const listed = it.member.tmux.server(view.ref)?.sessions?.[0]?.windows[0]?.panes;
     expect(listed?.map(({ pid }) => pid)).toEqual([now, other]);
@@ -142,6 +144,8 @@ describe.concurrent.each(presentVersions)('restarting a pane of tmux %s', (versi
       'exec sleep 1001',
     );
     const before = await it.panePid();
+    const isIn = async (pid: number) => (await realpath(`/proc/${pid}/cwd`)) === gone;
+    await eventually(() => isIn(before), 'its program is in the directory');
     const view = await it.member.server(it.server.socket);
     await rm(gone, { recursive: true });
     const refused = await restart(it.member, paneRef(view)).catch((error: unknown) => error);
@@ -152,7 +156,7 @@ describe.concurrent.each(presentVersions)('restarting a pane of tmux %s', (versi
     await restart(it.member, paneRef(view));
     const now = await it.panePid();
     expect(now).not.toBe(before);
-    expect(await realpath(`/proc/${now}/cwd`)).toBe(gone);
+    await eventually(() => isIn(now), 'the next one is in it too');
     await rm(folder, { recursive: true });
   });
 
@@ -170,7 +174,7 @@ describe.concurrent.each(presentVersions)('restarting a pane of tmux %s', (versi
       current: pane.generation,
     });
     const server = view.pid ?? 0;
-    process.kill(server, 'SIGSTOP');
+    await stopProcess(server);
     const stuck = await restart(it.member, pane).catch((error: unknown) => error);
     expect(stuck).toBeInstanceOf(TmuxServerStuckError);
     expect(stuck).toMatchObject({ pid: server, mayStillHappen: false });
