@@ -82,8 +82,9 @@ test('who comes back after the server ended gets the rest of its bytes, and noth
   const { cursor } = await left.first('snapshot');
   left.stop();
   await left.done;
-  await lab.tmux.run('send-keys', '-t', 'main:', 'echo the last wo""rds', 'Enter');
-  await eventually(() => keeps.bytes.includes('last words'), 'the last words');
+  // Not a shell, whose prompt would follow.
+  await lab.tmux.run('send-keys', '-t', 'main:', 'echo the last wo""rds; exec cat', 'Enter');
+  await eventually(() => keeps.bytes.includes('last words\r\n'), 'the last words');
   keeps.stop();
   await keeps.done;
   await lab.tmux.end();
@@ -194,12 +195,15 @@ test('a reader that was away longer than the log lasts gets the exact number of 
 });
 
 test('all who keep up get the very same chunks, from one control client', async () => {
-  await using lab = await watchTmux();
+  // Nothing is printed before all have their snapshot, so they begin at the same byte.
+  await using lab = await watchTmux({
+    command: ['stty -echo; read x; seq 1 100; echo done; exec cat'],
+  });
   const pane = await lab.pane();
   const readings = Array.from({ length: 20 }, () => lab.watch(pane));
   for (const reading of readings) await reading.first('snapshot');
   expect(await lab.controlClients()).toBe(1);
-  await lab.tmux.run('send-keys', '-t', 'main:', 'seq 1 100; echo d""one', 'Enter');
+  await lab.tmux.run('send-keys', '-t', 'main:', 'Enter');
   for (const reading of readings) {
     await eventually(() => reading.bytes.includes('\ndone'), 'the output');
   }
