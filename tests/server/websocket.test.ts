@@ -182,6 +182,7 @@ describe('listingChanged', () => {
   });
 
   it('leaves nothing when the client goes while subscribing (A37), or unsubscribes', async () => {
+    const closed: Promise<unknown>[] = [];
     for (let round = 0; round < 20; round++) {
       const socket = new WebSocket(endpoint(), 'graphql-transport-ws');
       await new Promise((resolve) => socket.once('open', resolve));
@@ -192,11 +193,14 @@ describe('listingChanged', () => {
       socket.send(JSON.stringify({ id: '1', type: 'subscribe', payload: { query: follow } }));
       if (round % 2 === 0) socket.send(JSON.stringify({ id: '1', type: 'complete' }));
       if (round % 4 === 3) await new Promise((resolve) => setTimeout(resolve, 5));
+      closed.push(new Promise((resolve) => socket.once('close', resolve)));
       socket.close();
     }
+    // The service answers a close after whatever it was sent before.
+    await Promise.all(closed);
     await expect.poll(() => service.fleet.following).toBe(0);
-    const metrics = await (await fetch(`${service.url}/metrics`)).text();
-    expect(metrics).toContain('muxwarden_subscriptions 0\n');
+    const metrics = async () => await (await fetch(`${service.url}/metrics`)).text();
+    await expect.poll(metrics).toContain('muxwarden_subscriptions 0\n');
   });
 });
 
