@@ -3,8 +3,9 @@ import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Processes } from '../../src/tmux/helper/process.ts';
 import { lacks } from '../support/needs.ts';
+import { stopProcess } from '../support/stop-process.ts';
 import { eventually } from '../support/tmux-server.ts';
-import { rootOf, sudoersOf } from './accounts.ts';
+import { rootOf, sudoersOf, type User } from './accounts.ts';
 import { type Lab, runAs, startLab } from './lab.ts';
 import { processesWhere } from './processes.ts';
 
@@ -18,6 +19,9 @@ describe.skipIf(unable)('the rule for sudo', () => {
   afterAll(async () => {
     await lab?.[Symbol.asyncDispose]();
   });
+
+  /** The process that forks clients for a helper hears of its end, and ends a moment later. */
+  const nothingOf = (user: User) => expect.poll(() => lab.processesOf(user)).toEqual([]);
 
   const sudo = (...argv: string[]) => runAs(lab.users.service, ['sudo', '-n', ...argv]);
 
@@ -196,7 +200,7 @@ describe.skipIf(unable)('the rule for sudo', () => {
     expect(/^Groups:.*$/m.exec(status)?.[0]).not.toContain(` ${service.gid} `);
     running.stdin.end();
     expect((await running).exitCode).toBe(0);
-    expect(await lab.processesOf(alice)).toEqual([]);
+    await nothingOf(alice);
   });
 
   it('leaves nothing of a helper that its member has stopped: sudo hears the end, and passes it on', async () => {
@@ -220,7 +224,7 @@ describe.skipIf(unable)('the rule for sudo', () => {
       /^State:\s+T/m.test(await readFile(`/proc/${running.pid}/status`, 'utf8'));
     await eventually(stopped, 'sudo stops with it');
     expect(await running.end()).toMatchObject({ signal: 'SIGTERM' });
-    expect(await lab.processesOf(bob)).toEqual([]);
+    await nothingOf(bob);
   });
 
   it('ends for a member who leaves the group, at the next call', async () => {
@@ -237,8 +241,8 @@ describe.skipIf(unable)('the rule for sudo', () => {
   });
 
   it('leaves no process behind', async () => {
-    expect(await lab.sudoProcesses()).toEqual([]);
-    for (const user of Object.values(lab.users)) expect(await lab.processesOf(user)).toEqual([]);
+    await expect.poll(() => lab.sudoProcesses()).toEqual([]);
+    for (const user of Object.values(lab.users)) await nothingOf(user);
   });
 });
 
@@ -264,7 +268,7 @@ describe.skipIf(unable)('the lab', () => {
     const { alice, bob } = lab.users;
     const server = await lab.startTmuxAs(alice);
     await lab.startTmuxAs(bob, { version: '3.8' });
-    process.kill(await server.pid(), 'SIGSTOP');
+    await stopProcess(await server.pid());
     expect(await there(`/tmp/tmux-${alice.uid}/default`)).toBe(true);
     expect((await traces(lab.id)).length).toBeGreaterThan(4);
     await lab[Symbol.asyncDispose]();
