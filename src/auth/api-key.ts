@@ -23,3 +23,10 @@ export function parseKey(text: string): KeyText | undefined {
   const [, publicId, secret] = /^mw_([0-9a-f]{16})_([\w-]{43})$/.exec(text) ?? [];
   return publicId === undefined || secret === undefined ? undefined : { publicId, secret };
 }
+
+export const keyNameRule = '1 to 100 characters, none of them a control character';
+
+/** What it is for, as its maker says: one line that the database can hold. */
+export function isKeyName(text: string): boolean {
+  return /^[^\p{Cc}\p{Cs}]{1,100}$/u.test(text);
+}

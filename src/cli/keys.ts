@@ -1,4 +1,5 @@
 import type { ApiKey } from '../auth/accounts.ts';
+import { isKeyName, keyNameRule } from '../auth/api-key.ts';
 import { ApiKeys, hasEnded } from '../auth/api-keys.ts';
 import { scopes } from '../auth/viewer.ts';
 import { readConfig } from '../config.ts';
@@ -40,6 +41,7 @@ than its owner. Use it as \`Authorization: Bearer KEY\`.
       expires: { type: 'string' },
     });
     const [name] = exactly(positionals, 'NAME');
+    if (!isKeyName(name.trim())) throw new UsageError(`NAME has ${keyNameRule}.`);
     const wanted = wordsOf(values.scopes).map((word) => oneOf('--scopes', word, scopes));
     const expiresAt = values.expires === undefined ? null : expiryOf(values.expires);
     const config = readConfig(io.environment);

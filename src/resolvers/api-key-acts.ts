@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Json } from '../audit/audit.ts';
 import type { ApiKey } from '../auth/accounts.ts';
+import { isKeyName, keyNameRule } from '../auth/api-key.ts';
 import { hasEnded } from '../auth/api-keys.ts';
 import { isWithin, mayMakeKey, mayRevokeKey, maySeeKey, maySeeListing } from '../auth/authority.ts';
 import { scopes as allScopes, type Scope } from '../auth/viewer.ts';
@@ -172,7 +173,7 @@ type Wanted = Pick<ApiKey, 'memberId' | 'name' | 'scopes' | 'memberIds' | 'expir
 /** @throws RequestError (BAD_USER_INPUT) */
 function checkKey({ accounts }: Context, wanted: Wanted): void {
   const { name, scopes, memberIds, expiresAt, memberId } = wanted;
-  if (name === '' || name.length > 100) throw badInput('input.name', 'has 1 to 100 characters.');
+  if (!isKeyName(name)) throw badInput('input.name', `has ${keyNameRule}.`);
   if (scopes.length === 0) throw badInput('input.scopes', 'names at least one scope.');
   if (scopes.includes('ADMIN') && accounts.member(memberId)?.role !== 'ADMIN')
     throw badInput('input.scopes', 'holds ADMIN, which is for keys of an ADMIN.');

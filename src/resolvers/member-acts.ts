@@ -81,7 +81,7 @@ export function createMember(context: Context, input: CreateMember): Ended {
     },
     async prepare() {
       if (context.accounts.memberByLogin(login) !== undefined)
-        throw badInput('input.login', new MemberExistsError('login', login).message);
+        throw badInput('input.login', `can't be: ${new MemberExistsError('login', login).message}`);
       const passwordHash = initialPassword === null ? null : await hashed(initialPassword);
       return {
         targetLabel: login,

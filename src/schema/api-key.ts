@@ -21,7 +21,10 @@ const CreateApiKeyInput = builder.inputType('CreateApiKeyInput', {
       required: true,
       description: 'Whose key it will be: your own, or as an ADMIN anybody’s.',
     }),
-    name: t.string({ required: true, description: 'What it is for: 1 to 100 characters.' }),
+    name: t.string({
+      required: true,
+      description: 'What it is for: 1 to 100 characters, none of them a control character.',
+    }),
     scopes: t.field({
       type: [Scope],
       required: true,

@@ -62,6 +62,7 @@ describe('the words', () => {
     [['keys', 'create', 'k', '--scopes', 'read,fly'], /READ, STREAM.*'fly'/, 'create --help'],
     [['keys', 'create', 'k', '--expires', 'soon'], /30d/, 'create --help'],
     [['keys', 'create', 'k', '--expires', '2001-01-01'], /in the past/, 'create --help'],
+    [['keys', 'create', 'two\nlines'], /NAME has 1 to 100/, 'muxwarden keys create --help'],
     [['schema', 'foo'], /'foo' is one word too many/, 'muxwarden schema --help'],
     [['audit', 'verify', 'a', 'b'], /'b' is one word/, 'muxwarden audit verify --help'],
     [['serve', '--port', '1'], /Unknown option '--port'/, 'muxwarden serve --help'],

@@ -218,6 +218,9 @@ describe('createApiKey', () => {
     for (const [input, said] of [
       [{ name: ' ' }, /input.name/],
       [{ name: 'x'.repeat(101) }, /input.name/],
+      [{ name: 'a\0b' }, /input.name/],
+      [{ name: 'half of a pair: \ud83d' }, /input.name/],
+      [{ name: 'two\nlines' }, /input.name/],
       [{ scopes: [] }, /input.scopes/],
       [{ scopes: ['ADMIN'] }, /for keys of an ADMIN/],
       [{ memberIds: [] }, /input.memberIds/],

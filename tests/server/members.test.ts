@@ -89,7 +89,7 @@ describe('createMember', () => {
     for (const [input, said] of [
       [{ login: 'Alice' }, /input.login/],
       [{ login: '#(touch x)' }, /input.login/],
-      [{ login: taken.login }, /input.login.*already/],
+      [{ login: taken.login }, /input.login` can't be: .*already/],
       [{ osUser: 'a b' }, /input.osUser/],
       [{ osUser: taken.osUser }, /input.osUser.*already/],
       [{ initialPassword: 'short' }, /input.initialPassword/],
