@@ -64,9 +64,10 @@ export async function removeLab(id: string): Promise<void> {
       uids.has(uid) || (command.startsWith('sudo ') && command.includes(`mwl${id}-`)),
   );
   for (const { name, uid } of users) {
+    // Once the account is gone another lab may be given its uid, and have servers there.
+    await rm(`/tmp/tmux-${uid}`, { recursive: true, force: true });
     // -f: a zombie that PID 1 has not reaped yet counts as a running process for userdel.
     await execa('userdel', ['-f', name], { reject: false });
-    await rm(`/tmp/tmux-${uid}`, { recursive: true, force: true });
   }
   const groups = (await readFile('/etc/group', 'utf8'))
     .split('\n')

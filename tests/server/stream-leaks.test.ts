@@ -8,7 +8,7 @@ import type { Context } from '../../src/resolvers/context.ts';
 import { paneOutput } from '../../src/resolvers/pane-output.ts';
 import { localFleet } from '../support/local-fleet.ts';
 import { paneIdOf, watchPane } from '../support/pane-clients.ts';
-import { processTable } from '../support/process-table.ts';
+import { descendants } from '../support/process-table.ts';
 import { memberUuid } from '../support/synthetic-fleet.ts';
 import { startServiceOn } from '../support/synthetic-service.ts';
 import { rounds } from '../support/tier.ts';
@@ -65,7 +65,10 @@ it('subscribed and left in any way and at any moment, nothing is left of it', as
   const descriptors = async (pid: number | 'self') => (await readdir(`/proc/${pid}/fd`)).length;
   const look = async () => {
     const figures = await (await fetch(`${service.url}/metrics`)).text();
-    const children = (await processTable()).filter(({ words }) => words.includes('control'));
+    // Of our own: other test files have theirs at the same time.
+    const children = (await descendants(process.pid)).filter(({ words }) =>
+      words.includes('control'),
+    );
     return {
       clients: await tmux.run('list-clients'),
       ofServer: await descriptors(serverPid),
