@@ -1,5 +1,6 @@
 import { userInfo } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
+import type { Clock } from '../../src/concurrency/clock.ts';
 import { readConfig } from '../../src/config.ts';
 import { LocalFleet } from '../../src/tmux/local-fleet.ts';
 import type { PaneRef } from '../../src/tmux/model.ts';
@@ -24,6 +25,7 @@ export interface WatchOptions extends StartOptions {
   readonly lingerMs?: number;
   readonly logBytes?: number;
   readonly mostLoad?: number;
+  readonly clock?: Clock;
   /** How often the listing is looked at without a reason. */
   readonly listingIntervalMs?: number;
 }
@@ -44,6 +46,7 @@ export async function watchTmux(options: WatchOptions = {}): Promise<WatchedTmux
         ? {}
         : { MUXWARDEN_OUTPUT_LOG_BYTES: String(options.logBytes) }),
     }),
+    ...(options.clock && { clock: options.clock }),
     streams: (member) => {
       const load: Partial<PaneOutputsOptions> =
         options.mostLoad === undefined ? {} : { mostLoad: options.mostLoad };

@@ -9,6 +9,7 @@ import { rounds } from '../../support/tier.ts';
 import { presentClasses } from '../../support/tmux-classes.ts';
 import { untilSame } from '../../support/tmux-screen.ts';
 import { eventually } from '../../support/tmux-server.ts';
+import { ToldTimers } from '../../support/told-timers.ts';
 import { type WatchedTmux, watchTmux } from '../../support/watched-tmux.ts';
 
 const counting = 'i=0; while sleep 0.01; do i=$((i+1)); echo line $i; done';
@@ -114,23 +115,29 @@ test('a pane that was left dead and runs another program is no past one', async 
 });
 
 test('the time to come back begins with the last leaving, not with the first', async () => {
-  await using lab = await watchTmux({ lingerMs: 1_500 });
+  const lingerMs = 1_500;
+  const clock = new ToldTimers(lingerMs);
+  await using lab = await watchTmux({ lingerMs, clock });
   const pane = await lab.pane();
   const first = lab.watch(pane);
   const { cursor } = await first.first('snapshot');
   first.stop();
   await first.done;
-  await wait(1_000);
+  clock.pass(1_000);
   const second = lab.watch(pane, cursor);
   await lab.tmux.run('send-keys', '-t', 'main:', 'Enter');
   await second.first('chunk');
   second.stop();
   await second.done;
-  await wait(1_000);
+  clock.pass(1_000);
   const third = lab.watch(pane, second.last?.cursor);
   await lab.tmux.run('send-keys', '-t', 'main:', 'Enter');
   await third.first('chunk');
   expect([...second.kinds, ...third.kinds].filter((kind) => kind !== 'chunk')).toEqual([]);
+  third.stop();
+  await third.done;
+  clock.pass(lingerMs);
+  await left(lab);
 });
 
 test('a cursor of a log that is gone, or of another run, gives a gap and a snapshot; a bad one is refused', async () => {
