@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { Logger } from '../log.ts';
 import { announced, PostedRequest } from './body.ts';
 import { type Authenticator, cookieName } from './credential.ts';
@@ -40,13 +41,18 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const drain = new AbortController();
   const subscriptions = new SubscriptionCount(config.maxSubscriptionsPerActor);
   const shared = new SharedResults();
+  const unanswered = new WeakMap<Duplex, number>();
   const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     // The timeouts are looked at this often; by default twice a minute.
     connectionsCheckingInterval: 1_000,
-    // Anything else to upgrade to (h2c) may be ignored, and is: the request is answered as it is.
-    shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+    // Whatever else to upgrade to may be ignored, and is: the request is answered as it is, and in its
+    // turn, for a connection that is a socket already has no more place for answers to earlier requests.
+    shouldUpgradeCallback: (request) =>
+      request.headers.upgrade?.toLowerCase() === 'websocket' &&
+      pathOf(request) === '/graphql' &&
+      !unanswered.get(request.socket),
     keepAliveTimeout: 65_000,
     maxHeaderSize: 16_384,
     IncomingMessage: PostedRequest,
@@ -77,9 +83,12 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request);
     const route = routeOf(path);
+    const { socket } = request;
     running += 1;
+    unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
     response.on('close', () => {
       running -= 1;
+      unanswered.set(socket, (unanswered.get(socket) ?? 0) - 1);
       if (response.writableFinished) figures.answered(route ?? 'other', response.statusCode);
     });
     const answered =
@@ -97,10 +106,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     if (!(announced(request) > config.maxBodyBytes)) response.writeContinue();
     serve(request, response);
   });
-  server.on('upgrade', (request, socket, head) => {
-    if (pathOf(request) === '/graphql') sockets.upgrade(request, socket, head);
-    else socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
-  });
+  server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));
   return {
     url: where.publicUrl,
     port,

@@ -226,6 +226,53 @@ describe('a request over a bare connection', () => {
     expect(text).toContain('{"data":{"viewer":{"role":"ADMIN"}}}');
   });
 
+  const upgrade = (path: string, host = `127.0.0.1:${service.server.port}`) =>
+    [
+      `GET ${path} HTTP/1.1`,
+      `Host: ${host}`,
+      'Connection: Upgrade',
+      'Upgrade: websocket',
+      'Sec-WebSocket-Version: 13',
+      `Sec-WebSocket-Key: ${'A'.repeat(22)}==`,
+      'Sec-WebSocket-Protocol: graphql-transport-ws',
+      '\r\n',
+    ].join('\r\n');
+
+  it('that would upgrade anything else to a WebSocket is answered as it is', async () => {
+    expect(await exchange(/nothing here/, upgrade('/x'))).toMatch(/^HTTP\/1\.1 404 /);
+    expect(await exchange(/alive/, upgrade('/health'))).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  it('becomes a WebSocket after the answers before it, never in front of them', async () => {
+    const asked = head(body.length) + body;
+    const atOnce = await exchange(/Use POST/, asked + upgrade('/graphql'));
+    expect(atOnce.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 405']);
+    const inTurn = await exchange(/ 101 /, asked, '', upgrade('/graphql'));
+    expect(inTurn.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 101']);
+  });
+
+  it.each(['/graphql', '/x', '/health'])(
+    'for a WebSocket at %s whose sender is gone by then harms nobody',
+    async (path) => {
+      const failures: unknown[] = [];
+      const failed = (error: unknown) => failures.push(error);
+      process.on('uncaughtExceptionMonitor', failed);
+      try {
+        for (let times = 0; times < 20; times += 1) {
+          const socket = connect(service.server.port, '127.0.0.1');
+          await once(socket, 'connect');
+          socket.write(upgrade(path, times % 2 === 0 ? undefined : 'evil.example'));
+          await new Promise((resolve) => setImmediate(resolve));
+          socket.resetAndDestroy();
+        }
+        expect((await get('/health')).status).toBe(200);
+      } finally {
+        process.off('uncaughtExceptionMonitor', failed);
+      }
+      expect(failures).toEqual([]);
+    },
+  );
+
   it('with a body too large is read on for a while, so that its 413 arrives without a reset', async () => {
     const pieces = Array.from({ length: 9 }, () => Buffer.alloc(100_000, 'x'));
     const text = await exchange(/at most 65536 bytes/, head(900_000), ...pieces);
