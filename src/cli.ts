@@ -1,4 +1,6 @@
 import { run } from './cli/run.ts';
 import { processIo } from './cli/terminal.ts';
 
-process.exitCode = await run(process.argv.slice(2), processIo());
+const status = await run(process.argv.slice(2), processIo());
+// Set where the output was lost.
+process.exitCode ??= status;

@@ -3,6 +3,7 @@ import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 /** Where a command reads and writes; texts are whole lines. */
 export interface Io {
   readonly environment: NodeJS.ProcessEnv;
+  /** @throws OutputLostError */
   out(text: string): void;
   /** Notes for people: not part of what a script reads. */
   note(text: string): void;
@@ -41,6 +42,16 @@ export function readWords<const T extends ParseArgsOptionsConfig>(
   } catch (cause) {
     const said = cause instanceof Error ? cause.message : String(cause);
     throw new UsageError(said.replace(/\. To specify a positional.*$/s, '.'));
+  }
+}
+
+/** What the command writes reaches nobody any more. Whoever can be told, was. */
+export class OutputLostError extends Error {
+  override readonly name = 'OutputLostError';
+  readonly status: number;
+  constructor(status: number, cause: Error) {
+    super('The output is lost.', { cause });
+    this.status = status;
   }
 }
 

@@ -1,7 +1,14 @@
 import { ConfigError } from '../config.ts';
 import { escapeText } from '../escape.ts';
 import { ownVersion } from '../own-version.ts';
-import { type Command, CommandError, type Io, runOrHelp, UsageError } from './command.ts';
+import {
+  type Command,
+  CommandError,
+  type Io,
+  OutputLostError,
+  runOrHelp,
+  UsageError,
+} from './command.ts';
 
 /**
  * The command `muxwarden`: what is asked for is loaded, nothing else. Exit status 0: done; 1: it
@@ -106,6 +113,7 @@ const told = new Set([
 ]);
 
 function report(error: unknown, io: Io): number {
+  if (error instanceof OutputLostError) return error.status;
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof UsageError) {
     io.note(`muxwarden: ${escapeText(message)}`);

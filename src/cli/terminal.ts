@@ -1,17 +1,28 @@
+import { constants } from 'node:os';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
-import { CommandError, type Io } from './command.ts';
+import { CommandError, type Io, OutputLostError } from './command.ts';
 
 /** The process's own input and output. */
 export function processIo(): Io {
-  // Whoever reads may leave early, as `head` does: that ends us, and is no error.
+  let lost: OutputLostError | undefined;
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPIPE') throw error;
-    process.exit(0);
+    if (lost !== undefined) return;
+    // Whoever reads may leave early, as `head` does: no word about it, but never as if all had been said.
+    const isLeft = error.code === 'EPIPE';
+    lost = new OutputLostError(isLeft ? 128 + constants.signals.SIGPIPE : 1, error);
+    process.exitCode = lost.status;
+    if (!isLeft)
+      process.stderr.write(`muxwarden: The output can't be written: ${error.message}.\n`);
   });
+  // Notes that nobody reads change nothing about what is done.
+  process.stderr.on('error', () => {});
   return {
     environment: process.env,
-    out: (text) => void process.stdout.write(`${text}\n`),
+    out(text) {
+      if (lost !== undefined) throw lost;
+      process.stdout.write(`${text}\n`);
+    },
     note: (text) => void process.stderr.write(`${text}\n`),
     readSecret: (prompt) => (process.stdin.isTTY ? typedTwice(prompt) : firstLine()),
   };

@@ -1,5 +1,7 @@
+import { randomUUID } from 'node:crypto';
 import { appendFile, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rowsOfChain } from '../../src/audit/audit-table.ts';
 import { readInstanceId } from '../../src/audit/chain-key.ts';
@@ -234,6 +236,23 @@ it('says what is missing where the table can not be looked at', async () => {
   expect(await muxwarden(environment, 'verify', '--journal')).toMatchObject({ status: 0 });
   const unrecorded = await muxwarden(environment, 'export');
   expect([unrecorded.status, unrecorded.out]).toEqual([1, '']);
+});
+
+it('never ends well where what it writes is lost', async () => {
+  await using folder = await scratchDirectory();
+  await writeFile(join(folder.path, 'instance-id'), `${randomUUID()}\n`, { mode: 0o600 });
+  await writeFile(join(folder.path, 'audit.key'), `k1 ${'ab'.repeat(32)}\n`, { mode: 0o600 });
+  const env = { MUXWARDEN_STATE_DIR: folder.path };
+  const command = [process.execPath, new URL('../../src/cli.ts', import.meta.url).pathname];
+  for (const [script, status, said] of [
+    // Whoever was to read has left.
+    ['exec 3> >(exit 0); wait $!; exec "$@" >&3', 141, /^$/],
+    ['exec "$@" > /dev/full', 1, /^muxwarden: The output can't be written: ENOSPC.*$/],
+  ] as const) {
+    const words = ['-c', script, 'bash', ...command, 'audit', 'verify', '--journal'];
+    const { exitCode, stderr } = await execa('bash', words, { env, reject: false });
+    expect([exitCode, stderr]).toEqual([status, expect.stringMatching(said)]);
+  }
 });
 
 const snake = (row: Record<string, unknown>) =>
