@@ -27,10 +27,10 @@ import { writeHead } from './head.ts';
 import { Idempotency } from './idempotency.ts';
 import { findClaim, releaseClaim, storeAnswer, unansweredOutcomes } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
-import type { Head } from './journal-queue.ts';
 import { withoutClaim } from './kept-claim.ts';
 import type { AuditEntry, AuditEvent } from './record.ts';
 import type { SealedRow } from './row.ts';
+import type { Head } from './sealing.ts';
 import { auditChannel, type TableWriter } from './table-writer.ts';
 import { ChainWriter, unavailable } from './writer.ts';
 
@@ -306,8 +306,34 @@ function eventOf(row: SealedRow | undefined): AuditEvent | undefined {
   if (row === undefined) return undefined;
   let event = events.get(row);
   if (event === undefined) {
-    const { bootId: _1, monotonicMs: _2, keyId: _3, previous: _4, ...rest } = row;
-    event = { ...rest, facts: withoutClaim(rest.facts) };
+    // Each by its name: of an object whose rest is taken, V8 makes the copy slowly.
+    event = {
+      chain: row.chain,
+      sequence: row.sequence,
+      id: row.id,
+      at: row.at,
+      phase: row.phase,
+      outcome: row.outcome,
+      action: row.action,
+      actorId: row.actorId,
+      actorKeyId: row.actorKeyId,
+      actorAddress: row.actorAddress,
+      actorAgent: row.actorAgent,
+      memberId: row.memberId,
+      targetId: row.targetId,
+      targetLabel: row.targetLabel,
+      code: row.code,
+      statedReason: row.statedReason,
+      message: row.message,
+      operationId: row.operationId,
+      requestId: row.requestId,
+      intentId: row.intentId,
+      before: row.before,
+      after: row.after,
+      survivors: row.survivors,
+      facts: withoutClaim(row.facts),
+      hash: row.hash,
+    };
     events.set(row, event);
   }
   return event;

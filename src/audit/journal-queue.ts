@@ -1,26 +1,17 @@
-import { randomUUID } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Clock, sleep } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
-import { type ChainKeys, sealWithLine } from './chain-key.ts';
 import { type Journal, JournalStoppedError, NoSpaceError } from './journal.ts';
 import type { Note } from './note.ts';
-import type { AuditEntry } from './record.ts';
 import type { SealedRow } from './row.ts';
+import { type Head, type Sealer, Sealing } from './sealing.ts';
 
 const groupSize = 200;
 /** A database that takes longer than that holds no row back from the journal. */
 const longestGatheringMs = 20;
 
-export interface Head {
-  readonly sequence: number;
-  readonly hash: string;
-}
-
 interface JournalQueueParts<Waiting> {
-  readonly chain: string;
-  readonly keys: ChainKeys;
-  readonly bootId: string;
+  readonly sealer: Sealer;
   readonly head: Head;
   readonly journal: Journal;
   readonly log: Log;
@@ -30,17 +21,16 @@ interface JournalQueueParts<Waiting> {
   /** Why nothing more is written, or undefined. */
   readonly refusing: () => Error | undefined;
   /** Called with a group that will now be written; what it gives back, `written` is given. */
-  readonly begun: (
-    group: readonly (Waiting & { row: SealedRow })[],
-    onDisk: Promise<void>,
-  ) => boolean;
+  readonly begun: (group: readonly Waiting[], onDisk: Promise<void>) => boolean;
   /** Called with it when the disk holds it. */
-  readonly written: (group: readonly (Waiting & { row: SealedRow })[], isOnItsWay: boolean) => void;
+  readonly written: (group: readonly Waiting[], isOnItsWay: boolean) => void;
   readonly failed: (waiting: Waiting, error: unknown) => void;
 }
 
 /** Rows on their way into the journal: numbered, sealed, and all that have gathered in one write. */
-export class JournalQueue<Waiting extends Pick<Note, 'entry'>> {
+export class JournalQueue<
+  Waiting extends Pick<Note, 'entry'> & { sealed: (() => SealedRow) | undefined },
+> {
   readonly #parts: JournalQueueParts<Waiting>;
   readonly #waiting: Waiting[] = [];
   #head: Head;
@@ -114,35 +104,18 @@ export class JournalQueue<Waiting extends Pick<Note, 'entry'>> {
   async #write(group: readonly Waiting[], last: boolean): Promise<void> {
     const refused = this.#parts.refusing();
     if (refused) throw refused;
-    let head = this.#head;
-    const sealed = group.map((waiting) => {
-      const { row, line } = this.#seal(waiting.entry, head);
-      head = { sequence: row.sequence, hash: row.hash };
-      return { waiting, row, line };
+    const entries = group.map(({ entry }) => entry);
+    const sealing = new Sealing(this.#parts.sealer, entries, this.#head);
+    const write = await this.#parts.journal.prepare(() => sealing.lines(), last);
+    group.forEach((waiting, index) => {
+      waiting.sealed = () => sealing.row(index);
     });
-    const lines = sealed.map(({ line }) => line);
-    const write = await this.#parts.journal.prepare(lines, last);
-    const numbered = sealed.map(({ waiting, row }) => Object.assign(waiting, { row }));
     const { promise: onDisk, resolve } = Promise.withResolvers<void>();
-    // PostgreSQL takes longer than the disk, so it begins first.
-    const isOnItsWay = this.#parts.begun(numbered, onDisk);
+    // PostgreSQL takes longer than the disk, so it begins first; the write seals what it left unsealed.
+    const isOnItsWay = this.#parts.begun(group, onDisk);
     resolve(write());
     await onDisk;
-    this.#head = head;
-    this.#parts.written(numbered, isOnItsWay);
-  }
-
-  #seal(entry: AuditEntry, head: Head): ReturnType<typeof sealWithLine> {
-    return sealWithLine(this.#parts.keys, {
-      ...entry,
-      chain: this.#parts.chain,
-      sequence: head.sequence + 1,
-      id: randomUUID(),
-      at: new Date(this.#parts.clock.now()),
-      bootId: this.#parts.bootId,
-      monotonicMs: Number(process.hrtime.bigint() / 1_000_000n),
-      keyId: this.#parts.keys.current,
-      previous: head.hash,
-    });
+    this.#head = sealing.head();
+    this.#parts.written(group, isOnItsWay);
   }
 }

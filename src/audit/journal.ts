@@ -36,6 +36,9 @@ export class NoSpaceError extends Error {
   override readonly name = 'NoSpaceError';
 }
 
+/** More bytes than the lines of one group have. */
+const beyondAnyGroup = 1 << 30;
+
 export interface JournalOptions {
   /** Space that must be free before a write is begun. */
   readonly minimumFreeBytes?: number;
@@ -47,6 +50,7 @@ export class Journal implements AsyncDisposable {
   readonly path: string;
   /** What an earlier process or this opening found wrong: sentences for an alarm. */
   readonly findings: readonly string[];
+  readonly #directory: string;
   readonly #file: FileHandle;
   readonly #inode: number;
   readonly #minimumFreeBytes: number;
@@ -61,6 +65,7 @@ export class Journal implements AsyncDisposable {
     minimumFreeBytes: number,
   ) {
     this.path = path;
+    this.#directory = dirname(path);
     this.#file = file;
     this.#inode = at.inode;
     this.#size = at.size;
@@ -100,18 +105,23 @@ export class Journal implements AsyncDisposable {
   /**
    * Sees that the lines may be written. What it gives back writes them, now or never: it resolves when the
    * disk has them, and rejects with JournalStoppedError. One group at a time.
+   * @param lines asked for here only where space is scarce
    * @param last may use the space that is kept free: for what has to be written when it is the end
    * @throws NoSpaceError, JournalStoppedError
    */
-  async prepare(lines: readonly string[], last = false): Promise<() => Promise<void>> {
+  async prepare(lines: () => readonly string[], last = false): Promise<() => Promise<void>> {
     if (this.#stopped) throw this.#stopped;
-    const data = Buffer.from(lines.map((line) => `${line}\n`).join(''));
-    const { bavail, bsize } = statfsSync(dirname(this.path));
-    const kept = last ? Math.min(0, this.#minimumFreeBytes) : this.#minimumFreeBytes;
-    if (bavail * bsize < kept + data.length)
-      throw new NoSpaceError(
-        `${dirname(this.path)} has no space for the audit journal. Free some.`,
+    const data = () =>
+      Buffer.from(
+        lines()
+          .map((line) => `${line}\n`)
+          .join(''),
       );
+    const { bavail, bsize } = statfsSync(this.#directory);
+    const free =
+      bavail * bsize - (last ? Math.min(0, this.#minimumFreeBytes) : this.#minimumFreeBytes);
+    if (free < beyondAnyGroup && free < data().length)
+      throw new NoSpaceError(`${this.#directory} has no space for the audit journal. Free some.`);
     try {
       this.#checkStillOurs();
     } catch (cause) {
@@ -140,7 +150,8 @@ export class Journal implements AsyncDisposable {
     await this.#file.close();
   }
 
-  async #write(data: Buffer): Promise<void> {
+  async #write(lines: () => Buffer): Promise<void> {
+    const data = lines();
     try {
       const { bytesWritten } = await this.#file.write(data);
       if (bytesWritten !== data.length)
@@ -169,7 +180,7 @@ export class Journal implements AsyncDisposable {
       { cause },
     );
     this.#stopped = stopped;
-    const directory = dirname(this.path);
+    const directory = this.#directory;
     // The reserve is given up so that there is space for this one note on a full disk.
     await unlink(join(directory, 'reserve')).catch(() => {});
     const note = `${JSON.stringify({ at: new Date().toISOString(), why })}\n`;

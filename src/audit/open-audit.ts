@@ -6,8 +6,8 @@ import { ChainAudit } from './chain-audit.ts';
 import { type ChainKeys, genesis, readChainKeys, readInstanceId, sameHash } from './chain-key.ts';
 import { keepHead, readHeads } from './head.ts';
 import { Journal, type JournalOptions } from './journal.ts';
-import type { Head } from './journal-queue.ts';
 import { canonicalText, type SealedRow } from './row.ts';
+import type { Head } from './sealing.ts';
 import { TableWriter } from './table-writer.ts';
 import { readBootId } from './writer.ts';
 

@@ -1,8 +1,8 @@
-import { getColumns } from 'drizzle-orm';
+import { type Column, getColumns } from 'drizzle-orm';
 import { type Client, type Connection, DatabaseError, type Submittable } from 'pg';
 import { auditEvents } from '../database/tables.ts';
 import { codeOf } from '../database/unavailable.ts';
-import type { SealedRow } from './row.ts';
+import { momentText, type SealedRow } from './row.ts';
 
 /**
  * New rows of `audit_events` by COPY, in a transaction that ends when we say so.
@@ -10,6 +10,9 @@ import type { SealedRow } from './row.ts';
  * In the extended protocol PostgreSQL executes what it has been sent, and commits it at the Sync that
  * follows. The rows go out at once, the Sync once the journal has them: meanwhile the server has done its
  * work, and where the connection ends without one, also with the process, nothing was added.
+ *
+ * The first half goes out before the other one is sealed, and that one once the journal's write has begun:
+ * PostgreSQL and the disk have work all that time.
  */
 
 const uniqueViolation = '23505';
@@ -20,10 +23,10 @@ const uniqueViolation = '23505';
  */
 export async function copyRows(
   client: Client,
-  rows: readonly SealedRow[],
+  group: readonly { readonly row: SealedRow }[],
   onDisk: Promise<void>,
 ): Promise<boolean> {
-  const copy = client.query(new RowCopy(rows));
+  const copy = client.query(new RowCopy(group));
   onDisk.then(
     () => copy.commit(),
     () => {},
@@ -40,12 +43,12 @@ export async function copyRows(
 class RowCopy implements Submittable {
   readonly committed: Promise<void>;
   readonly #settle: PromiseWithResolvers<void>;
-  readonly #rows: readonly SealedRow[];
+  readonly #group: readonly { readonly row: SealedRow }[];
   #connection: Connection | undefined;
   #mayCommit = false;
 
-  constructor(rows: readonly SealedRow[]) {
-    this.#rows = rows;
+  constructor(group: readonly { readonly row: SealedRow }[]) {
+    this.#group = group;
     this.#settle = Promise.withResolvers();
     this.committed = this.#settle.promise;
   }
@@ -62,7 +65,26 @@ class RowCopy implements Submittable {
     if (!prepared.has(connection)) connection.parse({ name, text, types: [] }, true);
     connection.bind({ statement: name }, true);
     connection.execute({}, true);
-    stream.write(copyData(linesOf(this.#rows)));
+    const half = Math.floor(this.#group.length / 2);
+    if (half > 0) stream.write(copyData(linesOf(this.#group.slice(0, half))));
+    else this.#sendRest(connection, 0);
+    stream.uncork();
+    if (half > 0)
+      queueMicrotask(() => {
+        try {
+          this.#sendRest(connection, half);
+        } catch (error) {
+          this.#settle.reject(error);
+        }
+      });
+  }
+
+  #sendRest(connection: Connection, from: number): void {
+    const { stream } = connection;
+    const data = copyData(linesOf(this.#group.slice(from)));
+    stream.cork();
+    stream.write(data);
+    stream.write(copyDone);
     if (this.#mayCommit) connection.sync();
     stream.uncork();
     this.#connection = connection;
@@ -87,7 +109,7 @@ class RowCopy implements Submittable {
 }
 
 const columns = Object.entries(getColumns(auditEvents)).map(([field, column]) => {
-  return { field: field as keyof SealedRow, name: column.name };
+  return { field: field as keyof SealedRow, name: column.name, copied: copiedBy(column) };
 });
 const name = 'add audit rows';
 const text = `copy audit_events (${columns.map((column) => `"${column.name}"`).join()}) from stdin`;
@@ -95,12 +117,13 @@ const text = `copy audit_events (${columns.map((column) => `"${column.name}"`).j
 const prepared = new WeakSet<Connection>();
 
 /** In the text format of COPY. */
-function linesOf(rows: readonly SealedRow[]): string {
+function linesOf(group: readonly { readonly row: SealedRow }[]): string {
   let lines = '';
-  for (const row of rows) {
+  for (const { row } of group) {
     let separator = '';
-    for (const { field } of columns) {
-      lines += separator + copied(field, row[field]);
+    for (const { field, copied } of columns) {
+      const value = row[field];
+      lines += separator + (value === null ? '\\N' : copied(value));
       separator = '\t';
     }
     lines += '\n';
@@ -108,14 +131,17 @@ function linesOf(rows: readonly SealedRow[]): string {
   return lines;
 }
 
-function copied(field: keyof SealedRow, value: SealedRow[keyof SealedRow]): string {
-  if (value === null) return '\\N';
-  if (typeof value === 'string') {
-    if (field === 'hash' || field === 'previous') return `\\\\x${value}`;
-    return escaped(value);
+function copiedBy(column: Column): (value: unknown) => string {
+  switch (column.getSQLType()) {
+    case 'bytea':
+      return (hex) => `\\\\x${hex}`;
+    case 'jsonb':
+      return (value) => escaped(JSON.stringify(value));
+    case 'text':
+      return (value) => escaped(String(value));
+    default:
+      return (value) => (value instanceof Date ? momentText(value) : String(value));
   }
-  if (typeof value === 'number') return String(value);
-  return value instanceof Date ? value.toISOString() : escaped(JSON.stringify(value));
 }
 
 const special = /[\\\t\n\r]/;
@@ -128,14 +154,14 @@ const escapes: Readonly<Record<string, string>> = {
   '\r': '\\r',
 };
 
-/** The messages CopyData and CopyDone: a letter each, and their length without it. */
+const copyDone = Buffer.from('c\0\0\0\x04', 'latin1');
+
+/** The message CopyData: a letter, and its length without that. */
 function copyData(lines: string): Buffer {
   const length = Buffer.byteLength(lines);
-  const messages = Buffer.allocUnsafe(length + 10);
-  messages.write('d');
-  messages.writeInt32BE(length + 4, 1);
-  messages.write(lines, 5);
-  messages.write('c', length + 5);
-  messages.writeInt32BE(4, length + 6);
-  return messages;
+  const message = Buffer.allocUnsafe(length + 5);
+  message.write('d');
+  message.writeInt32BE(length + 4, 1);
+  message.write(lines, 5);
+  return message;
 }

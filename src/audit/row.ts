@@ -27,14 +27,12 @@ export interface SealedRow extends ChainRow {
   readonly hash: string;
 }
 
-const stateFields = ['generation', 'pid', 'version', 'status', 'sessionCount'] as const;
-
 export function canonicalText(row: ChainRow): string {
   return JSON.stringify({
     chain: row.chain,
     sequence: row.sequence,
     id: row.id,
-    at: row.at.toISOString(),
+    at: momentText(row.at),
     bootId: row.bootId,
     monotonicMs: row.monotonicMs,
     phase: row.phase,
@@ -70,7 +68,22 @@ export function journalLine(row: SealedRow): string {
 export const lineOf = (text: string, hash: string) => `${text.slice(0, -1)},"hash":"${hash}"}`;
 
 const canonicalState = (state: RecordedServerState | null) =>
-  state && Object.fromEntries(stateFields.map((field) => [field, state[field]]));
+  state && {
+    generation: state.generation,
+    pid: state.pid,
+    version: state.version,
+    status: state.status,
+    sessionCount: state.sessionCount,
+  };
+
+let lastMoment = { time: 0, text: new Date(0).toISOString() };
+
+/** Rows of a group are mostly of the same millisecond. */
+export function momentText(at: Date): string {
+  const time = at.getTime();
+  if (time !== lastMoment.time) lastMoment = { time, text: at.toISOString() };
+  return lastMoment.text;
+}
 
 const byKey = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : a > b ? 1 : 0);
 

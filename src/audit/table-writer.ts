@@ -168,8 +168,7 @@ export class TableWriter implements AsyncDisposable {
     const client = this.#client ?? (await this.#connection(cut));
     if (group.length === 0) return new Map();
     const isPlain = group.every(({ claim, answer }) => claim === undefined && answer === undefined);
-    const rows = group.map(({ row }) => row);
-    if (isPlain && (await copyRows(client, rows, onDisk))) return new Map();
+    if (isPlain && (await copyRows(client, group, onDisk))) return new Map();
     return await drizzle({ client }).transaction(async (transaction) => {
       await transaction.execute(sql`set local synchronous_commit = on`);
       await this.#insert(transaction, group);

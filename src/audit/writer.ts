@@ -4,10 +4,11 @@ import type { Log } from '../database/database.ts';
 import { AuditUnavailableError, StillRunningError } from './audit.ts';
 import type { ChainKeys } from './chain-key.ts';
 import type { Journal } from './journal.ts';
-import { type Head, JournalQueue } from './journal-queue.ts';
+import { JournalQueue } from './journal-queue.ts';
 import { claimOf, withClaim, withoutClaim } from './kept-claim.ts';
 import type { Note } from './note.ts';
 import { type SealedRow, storable } from './row.ts';
+import type { Head } from './sealing.ts';
 import { TableQueue } from './table-queue.ts';
 import type { TableWriter } from './table-writer.ts';
 
@@ -24,14 +25,27 @@ import type { TableWriter } from './table-writer.ts';
  * the journal reaches the table sooner or later, also when its caller has long been told that it
  * did not in time. For an intent that means: an outcome row follows that says that nothing was done.
  */
-interface Pending extends Omit<Note, 'claim'> {
-  claim?: Note['claim'];
-  readonly settle: (result: SealedRow | Error) => void;
-  /** Once it is numbered. */
-  row?: SealedRow;
-  isInJournal: boolean;
+class Pending implements Note {
+  readonly entry: Note['entry'];
+  readonly answer: Note['answer'];
+  claim: Note['claim'];
+  /** Once it is numbered; seals it where that was not done yet. */
+  sealed: (() => SealedRow) | undefined;
+  isInJournal = false;
   /** Its caller was told that it is not on record. */
-  abandoned: boolean;
+  abandoned = false;
+  settle: (result: SealedRow | Error) => void = () => {};
+
+  constructor({ entry, claim, answer }: Note) {
+    this.entry = entry;
+    this.claim = claim;
+    this.answer = answer;
+  }
+
+  get row(): SealedRow {
+    if (this.sealed === undefined) throw new Error('the row is not numbered yet');
+    return this.sealed();
+  }
 }
 
 /** Rows that may wait for a database that is away; outcomes are taken beyond that. */
@@ -45,7 +59,7 @@ export class ChainWriter {
   readonly #withinMs: number;
   readonly #stored: (rows: readonly SealedRow[]) => void;
   readonly #waiting: JournalQueue<Pending>;
-  readonly #unsaved: TableQueue<Pending & { row: SealedRow }>;
+  readonly #unsaved: TableQueue<Pending>;
   #refusing: Error | undefined;
   #closed = false;
 
@@ -81,8 +95,8 @@ export class ChainWriter {
       },
     });
     this.#waiting = new JournalQueue({
-      ...{ chain: parts.chain, keys: parts.keys, bootId: parts.bootId, head: parts.head },
-      ...{ journal: parts.journal, log: parts.log, clock: this.#clock },
+      sealer: { chain: parts.chain, keys: parts.keys, bootId: parts.bootId, clock: this.#clock },
+      ...{ head: parts.head, journal: parts.journal, log: parts.log, clock: this.#clock },
       gathered: (withinMs) => this.#unsaved.stored(withinMs),
       refusing: () => this.#refusing,
       begun: (group, onDisk) => this.#unsaved.begin(group, onDisk),
@@ -125,8 +139,9 @@ export class ChainWriter {
   async catchUp(rows: readonly SealedRow[]): Promise<void> {
     const last = Promise.withResolvers<void>();
     const cancel = this.#clock.after(this.#withinMs, () => last.resolve());
-    const settle = (row: SealedRow) => () => (row === rows.at(-1) ? last.resolve() : undefined);
-    this.#unsaved.push(rows.map((row) => ({ ...this.#fromJournal(row), settle: settle(row) })));
+    const pending = rows.map((row) => this.#fromJournal(row));
+    for (const newest of pending.slice(-1)) newest.settle = () => last.resolve();
+    this.#unsaved.push(pending);
     await last.promise;
     cancel();
   }
@@ -150,16 +165,11 @@ export class ChainWriter {
         this.#abandon(pending);
         reject(unavailable(this.unavailable ?? new Error('it took too long')));
       });
-      const pending: Pending = {
-        ...note,
-        entry,
-        isInJournal: false,
-        abandoned: false,
-        settle(result) {
-          cancel();
-          if (result instanceof Error) reject(result);
-          else resolve(result);
-        },
+      const pending = new Pending({ ...note, entry });
+      pending.settle = (result) => {
+        cancel();
+        if (result instanceof Error) reject(result);
+        else resolve(result);
       };
       this.#waiting.push(pending);
     });
@@ -181,18 +191,16 @@ export class ChainWriter {
   }
 
   /** A row whose caller is gone or was told, with the claim that came with it. */
-  #fromJournal(row: SealedRow): Pending & { row: SealedRow } {
+  #fromJournal(row: SealedRow): Pending {
     const nothingDone = row.intentId !== null && row.code === 'EAUDIT';
-    return {
-      entry: row,
-      row,
-      isInJournal: true,
-      claim: claimOf(row, this.#keys),
-      answer: nothingDone ? null : undefined,
-      // Whether it was begun is not known here, so it is not ours to say that it was not.
-      abandoned: true,
-      settle: () => {},
-    };
+    const claim = claimOf(row, this.#keys);
+    const answer = nothingDone ? null : undefined;
+    const pending = new Pending({ entry: row, claim, answer });
+    pending.sealed = () => row;
+    pending.isInJournal = true;
+    // Whether it was begun is not known here, so it is not ours to say that it was not.
+    pending.abandoned = true;
+    return pending;
   }
 
   #check(isIntent: boolean): void {
@@ -209,13 +217,13 @@ export class ChainWriter {
     // Nobody will answer for that key.
     if (pending.entry.phase !== 'INTENT') pending.claim = undefined;
     else if (this.#waiting.drop(pending)) return;
-    if (pending.row && pending.isInJournal) this.#closeAbandoned(pending.row);
+    if (pending.isInJournal) this.#closeAbandoned(pending.row);
   }
 
   /** The intent is in the journal, and its caller was told that nothing will be done. */
   #closeAbandoned(intent: SealedRow): void {
     if (intent.phase !== 'INTENT' || this.#refusing) return;
-    this.#waiting.push({
+    const closing = new Pending({
       entry: {
         ...storable(intent),
         phase: 'OUTCOME',
@@ -227,17 +235,13 @@ export class ChainWriter {
         facts: withoutClaim(intent.facts),
       },
       answer: null,
-      isInJournal: false,
-      abandoned: true,
-      settle: () => {},
     });
+    closing.abandoned = true;
+    this.#waiting.push(closing);
   }
 
   /** Tells the callers, now that the rows are in both places. */
-  #settle(
-    group: readonly (Pending & { row: SealedRow })[],
-    taken: ReadonlyMap<string, string>,
-  ): void {
+  #settle(group: readonly Pending[], taken: ReadonlyMap<string, string>): void {
     this.#stored(group.map(({ row }) => row));
     for (const pending of group) {
       const holder = taken.get(pending.row.id);

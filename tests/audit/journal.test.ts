@@ -26,7 +26,7 @@ import { rounds } from '../support/tier.ts';
 
 const keys = parseChainKeys(`k1 ${'ab'.repeat(32)}\n`);
 async function append(journal: Journal, lines: readonly string[]) {
-  const write = await journal.prepare(lines);
+  const write = await journal.prepare(() => lines);
   await write();
 }
 const small = { reserveBytes: 4096, minimumFreeBytes: 0 };

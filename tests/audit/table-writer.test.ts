@@ -116,6 +116,21 @@ describe('the writer of the table', () => {
     expect(await stored()).toEqual([...before[0], lost.row]);
   });
 
+  it('adds nothing of a group whose last row can not be sealed, and goes on', async () => {
+    const before = await stored();
+    const first = plain();
+    const unsealed: Unsaved = {
+      entry: entry(),
+      get row(): SealedRow {
+        throw new Error('it can not be sealed');
+      },
+    };
+    await expect(writer.store([first, unsealed])).rejects.toThrow('it can not be sealed');
+    const again = () => writer.store([first]).catch(() => undefined);
+    expect(await eventually(again, 'the chain is ours again')).toEqual(new Map());
+    expect(await stored()).toEqual([...before, first.row]);
+  });
+
   it('stores the same rows once, also by a new connection, and goes on', async () => {
     const before = await stored();
     const group = [plain(), plain(), plain()];
@@ -171,7 +186,7 @@ describe('the writer of the table', () => {
             before: { generation: fact, pid: 1, version, status: 'RUNNING', sessionCount: null },
             survivors: [{ pid: 1, command: fact }],
           };
-          expect(await copyRows(client, [row], Promise.resolve())).toBe(true);
+          expect(await copyRows(client, [{ row }], Promise.resolve())).toBe(true);
           const range = { chain, after: sequence - 1 };
           expect(await rowsOfChain(test.database.drizzle, range, 1)).toEqual([row]);
         }),

@@ -28,7 +28,7 @@ function reach(point: CrashPointName): void {
 
 const { prepare } = Journal.prototype;
 Journal.prototype.prepare = async function (lines, last) {
-  const ours = lines.filter((line) => line.includes(action));
+  const ours = lines().filter((line) => line.includes(action));
   const isIntent = ours.some((line) => line.includes('"phase":"INTENT"'));
   const isOutcome = begun && ours.some((line) => line.includes('"phase":"OUTCOME"'));
   if (isIntent) reach('before the intent is written');
