@@ -19,8 +19,8 @@ describe.each(presentVersions)('a server of tmux %s', (version) => {
     await tmux.run('split-window', '-d', '-t', 'main', 'exec sleep 1000');
     await tmux.run('new-window', '-d', '-t', 'main:', '-n', 'second', 'exec sleep 1000');
     await tmux.run('new-session', '-d', '-s', 'other', '-x', '91', '-y', '31', 'exec sleep 1000');
-    const listing = await world.read();
-    expect(listing.status.state).toBe('FRESH');
+    await listed(world);
+    expect((await world.read()).status.state).toBe('FRESH');
     const server = world.server();
     expect(server).toMatchObject({
       status: 'RUNNING',
@@ -94,7 +94,7 @@ describe('what is there, what is not, and what is left over', () => {
     await using world = await localFleet();
     expect(await world.read()).toMatchObject({ status: { state: 'FRESH' }, servers: [] });
     const tmux = await world.tmux();
-    await world.refresh();
+    await listed(world);
     expect(world.server().status).toBe('RUNNING');
     expect(world.fleet.figures()).toMatchObject({ liveSockets: 1, orphanedSockets: 0 });
     await tmux.run('kill-server').catch(() => {});
@@ -109,13 +109,13 @@ describe('what is there, what is not, and what is left over', () => {
   it('is an error of its own for an id of a generation that ended', async () => {
     await using world = await localFleet();
     const first = await world.tmux();
-    await world.read();
+    await listed(world);
     const { ref, generation, sessions } = world.server();
     const pane = sessions?.[0]?.windows[0]?.panes[0]?.pane ?? -1;
     const old: PaneRef = { ...ref, generation: generation ?? '', pane };
     await first.end();
     await world.tmux();
-    await world.refresh();
+    await listed(world);
     expect(panesOf(world.server()).map((each) => each.pane)).toEqual([pane]);
     const refused = await world.fleet.capture(old, 0).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(StaleGenerationError);
@@ -126,7 +126,7 @@ describe('what is there, what is not, and what is left over', () => {
   it('is found again after the socket file was deleted: RUNNING, SOCKET_LOST, with the ids of before', async () => {
     await using world = await localFleet();
     const tmux = await world.tmux();
-    await world.read();
+    await listed(world);
     const { generation } = world.server();
     await rm(tmux.socket);
     await world.refresh();
@@ -143,7 +143,7 @@ describe('what is there, what is not, and what is left over', () => {
   it('has two identities for two servers on one path', async () => {
     await using world = await localFleet();
     const first = await world.tmux();
-    await world.read();
+    await listed(world);
     const { generation, ref } = world.server();
     await rm(first.socket);
     await world.tmux();
@@ -280,8 +280,10 @@ describe('a fleet', () => {
        await using fleet = new LocalFleet({ config });
        await fleet.prepare();
        fleet.setAccounts([{ memberId: 'm', osUser: userInfo().username }]);
-       const listing = await fleet.read('m');
-       process.stdout.write(JSON.stringify([listing?.servers?.[0]?.sessions?.[0]?.name, fleet.problems().map((problem) => problem.code)]));`,
+       let name;
+       for (const end = Date.now() + 20_000; name === undefined && Date.now() < end; )
+         name = (await fleet.refresh('m'))?.servers?.[0]?.sessions?.[0]?.name;
+       process.stdout.write(JSON.stringify([name, fleet.problems().map((problem) => problem.code)]));`,
     );
     const { stdout } = await execa(process.execPath, [script], {
       extendEnv: false,
@@ -331,11 +333,19 @@ describe('a fleet', () => {
   });
 });
 
+/** Once the server is listed: a machine that is busy may not answer the first look in time. */
+function listed(world: LocalFleetFixture) {
+  return eventually(async () => {
+    const { servers } = await world.refresh();
+    return servers?.length === 1 && servers[0]?.listing.state === 'FRESH';
+  }, 'it is listed');
+}
+
 /** Once the process that tmux forked for the only pane has become its program: a change that followers are told. */
 function untilRuns(world: LocalFleetFixture, program: string) {
   return eventually(async () => {
-    await world.refresh();
-    return panesOf(world.server())[0]?.currentCommand === program;
+    const { servers } = await world.refresh();
+    return servers?.[0] !== undefined && panesOf(servers[0])[0]?.currentCommand === program;
   }, `${program} runs`);
 }
 
