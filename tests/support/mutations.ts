@@ -1,8 +1,15 @@
+import { rounds } from './tier.ts';
+
 /**
  * Malformed input, made of valid input by a seed, so that every run can be had again: with
  * MUXWARDEN_TEST_SEED. Faster than a property by two orders, and without its shrinking.
  */
 export const seed = Number(process.env.MUXWARDEN_TEST_SEED || Math.floor(Math.random() * 2 ** 31));
+
+/** How many inputs of a kind; MUXWARDEN_TEST_INPUTS makes a piece of a long run, with a seed of its own. */
+export function inputCount(short: number, long = 10_000_000): number {
+  return Number(process.env.MUXWARDEN_TEST_INPUTS || rounds(short, long));
+}
 
 /** A whole number from 0 to below `most`. */
 export type Random = (most: number) => number;
@@ -59,4 +66,21 @@ export function withoutStacks(): Disposable {
       Error.stackTraceLimit = stackTraceLimit;
     },
   };
+}
+
+const settled = 100_000;
+
+/** What many inputs leave behind in the memory of this process: in MiB, from the 100,000th on. */
+export class Leftover {
+  #settled: number | undefined;
+
+  after(inputs: number): void {
+    if (inputs >= settled) this.#settled ??= process.memoryUsage.rss();
+  }
+
+  /** 0 for fewer. */
+  get mebibytes(): number {
+    if (this.#settled === undefined) return 0;
+    return Math.max(0, Math.round((process.memoryUsage.rss() - this.#settled) / 2 ** 20));
+  }
 }

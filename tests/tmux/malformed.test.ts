@@ -1,17 +1,19 @@
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { execa } from 'execa';
 import { describe, expect, it } from 'vitest';
 import { AnswerBytes } from '../../src/tmux/helper/answer.ts';
 import { parseSnapshot } from '../../src/tmux/listing/rows.ts';
 import { parseSessionRows } from '../../src/tmux/listing/session-rows.ts';
 import { HelperError } from '../../src/tmux/member-helper.ts';
 import { ControlParser, ControlProtocolError } from '../../src/tmux/output/protocol.ts';
-import { helperPath } from '../support/helper-client.ts';
-import { mutated, random, seed, withoutStacks } from '../support/mutations.ts';
-import { scratchDirectory } from '../support/scratch.ts';
+import { type DrivenInput, drivenHelper } from '../support/driven-helper.ts';
+import {
+  inputCount,
+  Leftover,
+  mutated,
+  random,
+  seed,
+  withoutStacks,
+} from '../support/mutations.ts';
 import { snapshotRows } from '../support/scripted-helper.ts';
-import { rounds } from '../support/tier.ts';
 
 /**
  * What comes over the line between service and member, malformed, in both directions: each reader
@@ -24,19 +26,22 @@ function forEach(
   count: number,
   valid: readonly Buffer[],
   words: readonly Buffer[],
-  each: (bytes: Buffer) => void,
+  each: (bytes: Buffer, number: number) => void,
 ): void {
   using _ = withoutStacks();
   const next = random(seed);
-  for (let left = count; left > 0; left -= 1) {
+  const leftover = new Leftover();
+  for (let number = 0; number < count; number += 1) {
     const bytes = mutated(valid, words, next);
+    leftover.after(number);
     try {
-      each(bytes);
+      each(bytes, number);
     } catch (cause) {
       throw new Error(`seed ${seed}, input ${JSON.stringify(bytes.toString('latin1'))}`, { cause });
     }
   }
-  console.log(`${count} inputs, seed ${seed}`);
+  console.log(`${count} inputs, seed ${seed}, ${leftover.mebibytes} MiB left`);
+  expect(leftover.mebibytes).toBeLessThan(200);
 }
 
 describe('malformed', () => {
@@ -66,7 +71,7 @@ describe('malformed', () => {
       '99999999999999999999',
     );
     const answers = () => {};
-    forEach(rounds(10_000, 10_000_000), valid, words, (bytes) => {
+    forEach(inputCount(10_000), valid, words, (bytes) => {
       const queue = [{ nonces: [nonce], last }, undefined, { nonces: [], last }];
       const parser = new ControlParser({
         output: answers,
@@ -87,7 +92,7 @@ describe('malformed', () => {
 
   it('answers of a helper end in rows or in a HelperError', { timeout: 3_600_000 }, () => {
     const framed = (rows: string) => {
-      const end = `end\t1\t${rows.split('\n').length - 1}\t${Buffer.byteLength(rows)}\n`;
+      const end = `end\t1\t${rows.split('\n').length - 1}\t${rows.length}\n`;
       return `begin\t1\tsnapshot\n${rows}${end}`;
     };
     const rows = snapshotRows({ servers: [{ sessions: ['main', 'x'], titles: ['a', 'b'] }] });
@@ -121,15 +126,11 @@ describe('malformed', () => {
         if (!(error instanceof HelperError)) throw error;
       }
     };
-    // Once as it came, and once with an end record that fits, or all would be refused for that.
-    forEach(rounds(10_000, 10_000_000), valid, words, (bytes) => {
-      read(bytes);
-      read(
-        Buffer.from(
-          framed(bytes.toString('latin1').replace(/^begin.*\n|end\t.*\n$/g, '')),
-          'latin1',
-        ),
-      );
+    const frame = /^begin.*\n|end\t.*\n$/g;
+    forEach(inputCount(10_000), valid, words, (bytes, number) => {
+      // Every other one with an end record that fits, or all would be refused for that.
+      if (number % 2 === 0) read(bytes);
+      else read(Buffer.from(framed(bytes.toString('latin1').replace(frame, '')), 'latin1'));
     });
     expect(whole).toBeGreaterThan(0);
   });
@@ -137,17 +138,16 @@ describe('malformed', () => {
   it('requests to a helper end in an answer to what the protocol allows, or in misuse', {
     timeout: 3_600_000,
   }, async () => {
-    await using folder = await scratchDirectory();
-    const driver = join(folder.path, 'driver');
-    await writeFile(driver, await driverOf());
+    await using helper = await drivenHelper();
     const server = 'socket=2f746d702f78 pid=12 ticks=345 start=67';
+    const line = (text: string) => Buffer.from(`${text.replace(/\n?$/, '\n')}`);
     const requests = {
       serve: [
         `1 snapshot dirs=2f74,2f75 skip=2f agents=636c61756465`,
         `2 capture ${server} pane=1 lines=0`,
         `3 display ${server} session=0\n4 describe ${server}`,
         '5 limits pid=1 ticks=2',
-      ],
+      ].map(line),
       act: [
         `1 kill-server ${server}`,
         `1 respawn-pane ${server} pane=0 panepid=7 dir=2f`,
@@ -155,12 +155,12 @@ describe('malformed', () => {
         '1 await pid=1 ticks=2 socket=2f ms=300',
         '1 survivors pids=1-2,3-4',
         '1 sweep socket=2f746d70',
-      ],
+      ].map(line),
       start: [
         'clean\t1\n',
         'session\ta\t6d61696e\t2f\t80\t24\t\nwindow\ta\tb\t0\t7368\t2f\t1\npane\tb\tc\t2f\t\t\n',
         'layout\tb\tb25d,80x24,0,0,0\nselect\tb\tc\ncurrent\ta\tb\t0\nzoom\tb\n',
-      ].map((plan) => `1 start socket=2f746d70 tmux=2f62696e bytes=${plan.length}\n${plan}`),
+      ].map((plan) => line(`1 start socket=2f746d70 tmux=2f62696e bytes=${plan.length}\n${plan}`)),
     };
     const words = texts(
       ' ',
@@ -184,22 +184,14 @@ describe('malformed', () => {
     );
     const allowed = /^\d{1,15} [a-z-]+(?: [a-z]+=[0-9a-z,-]+)*$/;
     const next = random(seed);
-    const count = rounds(10_000, 10_000_000);
+    const count = inputCount(10_000);
     let accepted = 0;
     for (let done = 0; done < count; done += 50_000) {
-      const inputs = Array.from({ length: Math.min(50_000, count - done) }, () => {
+      const inputs = Array.from({ length: Math.min(50_000, count - done) }, (): DrivenInput => {
         const verb = (['serve', 'act', 'start'] as const)[next(3)] ?? 'act';
-        const valid = requests[verb].map((text) => Buffer.from(`${text.replace(/\n?$/, '\n')}`));
-        return { verb, bytes: mutated(valid, words, next) };
+        return { verb, bytes: mutated(requests[verb], words, next) };
       });
-      const lines = inputs.map(({ verb, bytes }) => `${verb} ${bytes.toString('hex')}\n`);
-      await writeFile(join(folder.path, 'inputs'), lines.join(''));
-      const { stdout } = await execa('perl', [driver, 'serve', join(folder.path, 'inputs')], {
-        env: { PATH: '/usr/bin:/bin' },
-        extendEnv: false,
-      });
-      const ends = stdout.split('\n');
-      expect(ends).toHaveLength(inputs.length);
+      const ends = await helper.run(inputs);
       for (const [index, end] of ends.entries()) {
         const { verb, bytes } = inputs[index] ?? expect.fail();
         const [first = ''] = bytes.toString('latin1').split('\n');
@@ -216,36 +208,3 @@ describe('malformed', () => {
     expect(accepted).toBeGreaterThan(0);
   });
 });
-
-/**
- * The helper as it is, but for its end: it reads one input after the other, as a process of its own
- * would, and instead of what a request does it does nothing. For each it prints status and last words.
- */
-async function driverOf(): Promise<string> {
-  const source = await readFile(helperPath, 'utf8');
-  const end = '\n$verbs{ $ARGV[0] }->();\nexit 0;\n';
-  expect(source.endsWith(end)).toBe(true);
-  const begin =
-    'BEGIN { *CORE::GLOBAL::exit = sub { die bless [$_[0] // 0], q(Left) }; $main::file = pop @ARGV }\n';
-  return `${begin}${source.slice(0, -end.length)}
-    { no strict 'refs'; no warnings;
-      *{"main::$_"} = sub { return } for grep { /\\A(?:act|request)_|\\A(?:limit|start_in_own_unit|begin_starter)\\z/ } keys %main::;
-      *main::request_start = sub { read_plan($_[0]{bytes}); return }; }
-    open my $inputs, '<', $main::file or die;
-    open my $told, '>&', \\*STDOUT or die;
-    open STDOUT, '>', '/dev/null' or die;
-    while (my $line = <$inputs>) {
-        my ($verb, $hex) = split / /, $line =~ s/\\n\\z//r;
-        @ARGV = ($verb); $input = ''; alarm 0;
-        pipe my $reader, my $writer or die;
-        syswrite $writer, pack 'H*', $hex // ''; close $writer;
-        open STDIN, '<&', $reader or die;
-        my $said = '';
-        { local *STDERR; open STDERR, '>', \\$said; local $SIG{__WARN__} = sub { die $_[0] };
-          eval { $verbs{$verb}->(); 1 } }
-        my $status = ref $@ ? $@->[0] : $@ ? "died: $@" : 0;
-        print {$told} "$status $said" =~ s/\\n/ /gr =~ s/ \\z/ /r, "\\n";
-    }
-    close $told; POSIX::_exit(0);
-  `;
-}
