@@ -71,7 +71,7 @@ than its owner. Use it as \`Authorization: Bearer KEY\`.
           }),
       );
       io.note(
-        `Key ${made.apiKey.publicId} of ${owner.login}: ${wanted.join(', ')}; ${expiresAt === null ? 'does not expire' : `expires ${isoMinute(expiresAt)}`}. It is shown this once:`,
+        `Key ${made.apiKey.publicId} of ${owner.login}: ${wanted.join(', ')}; ${lifeOf(expiresAt)}. It is shown this once:`,
       );
       return made.key;
     });
@@ -153,15 +153,19 @@ one goes on for the overlap, 7 days at most, so that whoever uses it can change 
     });
     const [word] = exactly(positionals, 'ID');
     const until = overlapEnd(values.overlap);
-    const made = await withRecord(readConfig(io.environment), io, async (database, onRecord) => {
+    const config = readConfig(io.environment);
+    const { made, ends } = await withRecord(config, io, async (database, onRecord) => {
       const key = await keyOf(database, publicIdIn(word));
-      const { memberId, name: label } = key;
+      const { memberId, name: label, expiresAt } = key;
+      const ends = expiresAt !== null && expiresAt < until ? expiresAt : until;
       const act = { command: 'keys rotate', action: 'CREATE_API_KEY', memberId, label } as const;
-      const facts = { ...factsOf(key), replaces: key.publicId, until: until.toISOString() };
-      return onRecord({ ...act, facts }, () => new ApiKeys(database).rotate(key.id, until));
+      const facts = { ...factsOf(key), replaces: key.publicId, until: ends.toISOString() };
+      const rotated = () => new ApiKeys(database).rotate(key.id, ends);
+      return { made: await onRecord({ ...act, facts }, rotated), ends };
     });
+    const { publicId, expiresAt } = made.apiKey;
     io.note(
-      `Key ${made.apiKey.publicId} replaces ${publicIdIn(word)}, which ends ${isoMinute(until)}. It is shown this once:`,
+      `Key ${publicId}, which ${lifeOf(expiresAt)}, replaces ${publicIdIn(word)}, which ends ${isoMinute(ends)}. It is shown this once:`,
     );
     io.out(made.key);
     return 0;
@@ -171,6 +175,9 @@ one goes on for the overlap, 7 days at most, so that whoever uses it can change 
 export const keys = group('keys', 'Keys for scripts and dashboards.', {
   ...{ create, list, rotate, revoke },
 });
+
+const lifeOf = (expiresAt: Date | null) =>
+  expiresAt === null ? 'does not expire' : `expires ${isoMinute(expiresAt)}`;
 
 const publicIdIn = (word: string) => /^(?:mw_)?([0-9a-f]{16})(?:_[\w-]*)?$/.exec(word)?.[1];
 

@@ -192,6 +192,11 @@ describe.each(databaseKinds)('commands beside a running service (%s)', (kind) =>
     expect(after).toMatchObject({ memberId: before?.memberId, scopes: before?.scopes });
     expect(await accounts.authenticateKey(old.out)).toBeDefined();
     expect(await accounts.authenticateKey(made.out)).toBeDefined();
+    // It ends when it was to end, and what replaces it lasts as long as it did: both are said.
+    const again = await here(['keys', 'rotate', old.out, '--overlap', '3d']);
+    const end = before?.expiresAt?.toISOString().slice(0, 16).replace('T', ' ');
+    expect(again.notes).toContain(`replaces ${before?.publicId}, which ends ${end}Z.`);
+    expect(again.notes).toMatch(/^Key \w+, which expires 20\S+ \S+Z, replaces/);
     await here(['keys', 'rotate', made.out, '--overlap', '0h']);
     await accounts.reload();
     expect(await accounts.authenticateKey(made.out)).toBeUndefined();
