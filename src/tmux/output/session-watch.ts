@@ -60,7 +60,7 @@ export class SessionWatch implements AsyncDisposable {
   readonly #timers: Timers;
   readonly #roster: RosterKeeper;
   #heardAt: number;
-  /** Every pane of the session that wrote anything, watched or not. */
+  /** Every pane of the session that wrote anything lately, watched or not. */
   readonly #talking = new Set<number>();
   /** Panes that are paused, since more comes than we can take. */
   readonly #resting = new Set<number>();
@@ -217,6 +217,8 @@ export class SessionWatch implements AsyncDisposable {
     const now = this.#options.clock.monotonic();
     const stoodStill = now - this.#tickedAt - tickMs >= stillMs;
     this.#tickedAt = now;
+    // Who says something only now is paused by that: a quiet pane needs no gap.
+    this.#talking.clear();
     if (stoodStill && !this.#shedding)
       await Promise.all([...this.#logs.keys()].map((pane) => this.#goOn(pane)));
   }

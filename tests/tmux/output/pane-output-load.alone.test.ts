@@ -119,6 +119,32 @@ test('where the event loop is too busy to read, programs go on all the same, and
   }
 });
 
+test('where the event loop stands still for 300 ms now and then, nothing is lost of 400 KB a second', async () => {
+  await using stack = new AsyncDisposableStack();
+  const watched = await Promise.all(
+    presentClasses.map(async (version) => {
+      const lab = stack.use(await watchTmux({ version, columns: 250, rows: 24 }));
+      const reading = lab.watch(await lab.pane());
+      await reading.first('snapshot');
+      return { version, lab, reading };
+    }),
+  );
+  const program =
+    'use Time::HiRes "sleep"; $| = 1; for (1 .. 150) { print "x" x 4094, "\\n"; sleep .01; } print "the e", "nd\\n";';
+  for (const { lab } of watched)
+    await lab.tmux.run('send-keys', '-t', 'main:', `clear; perl -e '${program}'`, 'Enter');
+  const isOver = () => watched.every(({ reading }) => reading.bytes.includes('the end'));
+  for (const end = performance.now() + 30_000; !isOver() && performance.now() < end; ) {
+    for (const until = performance.now() + 300; performance.now() < until; );
+    await wait(300);
+  }
+  for (const { version, reading } of watched) {
+    expect(reading.of('gap'), version).toEqual([]);
+    const lines = reading.bytes.toString().match(/x{4094}\r\n/g);
+    expect(lines, version).toHaveLength(150);
+  }
+});
+
 test('while a program writes without end and its reader never reads, others are answered', async () => {
   const seconds = rounds(4, 60);
   console.log(`endless output: ${seconds} s`);
