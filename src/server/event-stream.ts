@@ -1,4 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { ExecutionResult } from 'graphql';
 import { MadeOf } from '../made-of.ts';
 import { Outlet } from './outlet.ts';
@@ -7,13 +8,19 @@ import { resultBytes } from './result-bytes.ts';
 import { sendAtOnce } from './send-at-once.ts';
 
 /** Some browsers take no header until there is a body, and a proxy no silence. */
-const ping = Buffer.from(':\n\n');
+const ping = chunkOf(Buffer.from(':\n\n'));
 const pingMs = 12_000;
 const complete = Buffer.from('event: complete\ndata:\n\n');
 /** Lines end here for many a reader, though not for the standard: text of a member must not begin a field. */
 const lineEnds = ['\u0085', '\u2028', '\u2029'];
 
-const known = new MadeOf<ExecutionResult, Buffer>();
+/** A piece of the body, as it stands in the body and as it goes over the wire. */
+interface Chunk {
+  readonly body: Buffer;
+  readonly onWire: Buffer;
+}
+
+const known = new MadeOf<ExecutionResult, Chunk>();
 
 /**
  * The results of a subscription as server-sent events, whose bytes are made once for all who are sent
@@ -32,14 +39,17 @@ export async function eventStream(
   response.once('close', leave);
   if (response.destroyed) return leave();
   head(response, 200, { ...headers, 'x-accel-buffering': 'no' });
-  const outlet = new Outlet(response);
+  response.flushHeaders();
+  const wire = wireOf(response);
+  using outlet = new Outlet(wire ?? response);
+  const write = ({ body, onWire }: Chunk) => void outlet.write(wire === null ? body : onWire);
   const send = (result: ExecutionResult): boolean => {
-    outlet.write(eventBytes(result));
+    write(eventOf(result));
     return true;
   };
-  outlet.write(ping);
+  write(ping);
   const pings = setInterval(() => {
-    if (!outlet.isFull) outlet.write(ping);
+    if (!outlet.isFull) write(ping);
   }, pingMs);
   try {
     for (;;) {
@@ -57,18 +67,34 @@ export async function eventStream(
   response.end(complete);
 }
 
-function eventBytes(result: ExecutionResult): Buffer {
-  let bytes = known.get(result);
-  if (bytes === undefined) {
+/**
+ * Where chunks can go as they are. `node:http` would frame each anew, and write it only after the turn in
+ * which all others are told, which would then take longer than anybody could measure in it. Null for a
+ * client of HTTP/1.0, and where an earlier answer is still under way on the same connection.
+ */
+function wireOf(response: ServerResponse): Socket | null {
+  return response.chunkedEncoding ? response.socket : null;
+}
+
+function eventOf(result: ExecutionResult): Chunk {
+  let chunk = known.get(result);
+  if (chunk === undefined) {
     const json = resultBytes(result);
-    bytes = Buffer.concat([
+    chunk = chunkOf(
       Buffer.from('event: next\ndata: '),
       lineEnds.some((end) => json.includes(end)) ? inOneLine(json) : json,
       Buffer.from('\n\n'),
-    ]);
-    known.set(result, bytes);
+    );
+    known.set(result, chunk);
   }
-  return bytes;
+  return chunk;
+}
+
+function chunkOf(...parts: readonly Buffer[]): Chunk {
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  const head = Buffer.from(`${length.toString(16)}\r\n`);
+  const onWire = Buffer.concat([head, ...parts, Buffer.from('\r\n')]);
+  return { body: onWire.subarray(head.length, head.length + length), onWire };
 }
 
 function inOneLine(json: Buffer): Buffer {

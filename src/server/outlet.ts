@@ -6,14 +6,21 @@ import { Bell } from '../concurrency/bell.ts';
  * until it is not full, and only then fetches what is newest: nothing piles up in here but what the
  * connection's own buffer holds.
  */
-export class Outlet {
+export class Outlet implements Disposable {
   readonly #stream: Writable;
   readonly #drained = new Bell();
+  readonly #ring = () => this.#drained.ring();
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    stream.on('drain', () => this.#drained.ring());
-    stream.once('close', () => this.#drained.ring());
+    stream.on('drain', this.#ring);
+    stream.on('close', this.#ring);
+  }
+
+  /** The connection goes on without it. */
+  [Symbol.dispose](): void {
+    this.#stream.off('drain', this.#ring);
+    this.#stream.off('close', this.#ring);
   }
 
   get isFull(): boolean {

@@ -66,20 +66,29 @@ function ourEngine(
 }
 
 /** Masks whatever goes out over HTTP, single answers and streams. WebSocket has the same mask in its own place. */
-function masking(logger: Logger): Plugin<object, ServerContext> {
+function masking(logger: Logger): Plugin<ServerContext, ServerContext> {
+  const maskFor = <Result extends MaskedResult>(
+    { operation, failed }: ServerContext,
+    transport: 'http' | 'stream',
+    result: Result,
+  ): Result => {
+    const masked = maskResult(result, operation.requestId, logger, transport);
+    if (masked !== result) failed();
+    return masked;
+  };
   return {
     onResultProcess({ result, setResult, serverContext }) {
       if (Array.isArray(result)) return;
-      const { operation, failed, streamed } = serverContext;
-      const mask = <Result extends MaskedResult>(each: Result, transport: 'http' | 'stream') => {
-        const masked = maskResult(each, operation.requestId, logger, transport);
-        if (masked !== each) failed();
-        return masked;
-      };
-      if (!(Symbol.asyncIterator in result)) return setResult(mask(result, 'http'));
-      streamed(mapped(result, (each) => mask(each, 'stream')));
-      setResult(nothing());
+      if (Symbol.asyncIterator in result) setResult(nothing());
+      else setResult(maskFor(serverContext, 'http', result));
     },
+    // Of what comes here Yoga makes iterators of its own, which have a promise for each event.
+    onSubscribe: () => ({
+      onSubscribeResult({ args: { contextValue }, result }) {
+        if (Symbol.asyncIterator in result)
+          contextValue.streamed(mapped(result, (each) => maskFor(contextValue, 'stream', each)));
+      },
+    }),
   };
 }
 

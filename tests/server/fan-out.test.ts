@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { type AtOnce, atOnce } from '../../src/concurrency/prompt.ts';
 import { encodeId } from '../../src/resolvers/id.ts';
 import type { PaneOutputEvent } from '../../src/tmux/pane-events.ts';
 import { executions, type Subscribed, subscribeOver, transports } from '../support/subscribed.ts';
@@ -82,6 +83,38 @@ describe.each(transports)('over %s', (transport) => {
         },
       ]);
     for (const { leave } of all) leave();
+  });
+
+  it('who has got all is sent what comes in that very turn, and asks for nothing meanwhile', async () => {
+    const waiting: PaneOutputEvent[] = [snapshot];
+    let ring = () => {};
+    let asked = 0;
+    async function* events(): AsyncGenerator<PaneOutputEvent> {
+      for (;;) {
+        asked += 1;
+        const next = waiting.shift();
+        if (next !== undefined) yield next;
+        else await new Promise<void>((resolve) => (ring = resolve));
+      }
+    }
+    const lane: AtOnce<PaneOutputEvent> = {
+      take: () => waiting.shift(),
+      wait(wake) {
+        ring = wake;
+        return waiting.length === 0;
+      },
+    };
+    service.fleet.output = () => Object.assign(events(), { [atOnce]: lane });
+    const one = subscribe('ann', watch, { pane: paneId() });
+    for (let count = 1; count < 5; count++) {
+      await number([one], count);
+      waiting.push({ ...chunk, cursor: `at-${count}` });
+      ring();
+      expect(waiting).toEqual([]);
+    }
+    await number([one], 5);
+    expect(asked).toBe(1);
+    one.leave();
   });
 
   it('what was asked in another way is executed for itself', async () => {
