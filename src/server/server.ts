@@ -103,7 +103,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   server.on('request', serve);
   // Whoever asks first whether to send a body too large is answered without it.
   server.on('checkContinue', (request, response) => {
-    if (!(announced(request) > config.maxBodyBytes)) response.writeContinue();
+    // Node writes what it holds back for its turn between the head and the body of the answer.
+    const isInTurn = !unanswered.get(request.socket);
+    if (isInTurn && !(announced(request) > config.maxBodyBytes)) response.writeContinue();
     serve(request, response);
   });
   server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));

@@ -299,6 +299,13 @@ describe('a request over a bare connection', () => {
     );
   });
 
+  it('that asks behind one that is not answered yet gets its answer whole', async () => {
+    const asks = head(body.length, 'Expect: 100-continue') + body;
+    const text = await exchange(/ADMIN.*ADMIN/s, head(body.length) + body + asks);
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+    expect(text.match(/\r\n\r\n\{"data":\{"viewer":\{"role":"ADMIN"\}\}\}/g)).toHaveLength(2);
+  });
+
   it('that never ends its headers is let go after about 10 s', async () => {
     const at = performance.now();
     const text = await exchange(/\n\n/, 'POST /graphql HTTP/1.1\r\nHost: x\r\n');
