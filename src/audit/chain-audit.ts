@@ -25,7 +25,7 @@ import { decodePageCursor, encodePageCursor } from './cursor.ts';
 import { Feed } from './feed.ts';
 import { writeHead } from './head.ts';
 import { Idempotency } from './idempotency.ts';
-import { findClaim, releaseClaim, storeAnswer, unansweredOutcomes } from './idempotency-table.ts';
+import { findClaim, releaseClaim, storeAnswers, unansweredOutcomes } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
 import { withoutClaim } from './kept-claim.ts';
 import type { AuditEntry, AuditEvent } from './record.ts';
@@ -189,7 +189,7 @@ export class ChainAudit implements Audit {
 
   async answer(rowId: string, answer: Json | null): Promise<void> {
     if (answer === null) await releaseClaim(this.#database.drizzle, rowId);
-    else await storeAnswer(this.#database.drizzle, rowId, answer);
+    else await storeAnswers(this.#database.drizzle, new Map([[rowId, answer]]));
   }
 
   digest(text: string): string {

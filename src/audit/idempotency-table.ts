@@ -1,4 +1,4 @@
-import { and, eq, isNull, lte, or } from 'drizzle-orm';
+import { and, eq, isNull, lte, or, sql } from 'drizzle-orm';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { auditEvents, idempotencyKeys } from '../database/tables.ts';
 import type { IdempotencyClaim, Json } from './audit.ts';
@@ -9,7 +9,7 @@ import type { IdempotencyClaim, Json } from './audit.ts';
  * after 24 h by the claim clock. A claim holds for as long as its row is there.
  */
 
-export type Queries = Pick<NodePgDatabase, 'select' | 'insert' | 'update' | 'delete'>;
+export type Queries = Pick<NodePgDatabase, 'select' | 'insert' | 'update' | 'delete' | 'execute'>;
 
 export interface StoredClaim {
   readonly inputHash: Buffer;
@@ -33,29 +33,59 @@ export async function findClaim(
   return found && { ...found, answer: jsonOf(found.answer) };
 }
 
-/** The claim that holds the key afterwards: ours, unless its `intentId` says otherwise. */
-export async function insertClaim(
-  queries: Queries,
-  claim: IdempotencyClaim,
-  act: { readonly intentId: string; readonly operationId: string },
-): Promise<{ readonly intentId: string; readonly operationId: string }> {
-  const { actorId, mutation, key, inputHash } = claim;
-  await queries
-    .insert(idempotencyKeys)
-    .values({ actorId, mutation, key, inputHash, ...act })
-    .onConflictDoNothing();
-  const [holder] = await queries
-    .select({ intentId: idempotencyKeys.intentId, operationId: idempotencyKeys.operationId })
-    .from(idempotencyKeys)
-    .where(sameKey(claim));
-  return holder ?? act;
+export interface ClaimOfAct {
+  readonly claim: IdempotencyClaim;
+  readonly intentId: string;
+  readonly operationId: string;
 }
 
-export async function storeAnswer(queries: Queries, intentId: string, answer: Json): Promise<void> {
-  await queries
-    .update(idempotencyKeys)
-    .set({ answer: storableJson(answer) })
-    .where(and(eq(idempotencyKeys.intentId, intentId), isNull(idempotencyKeys.answer)));
+/**
+ * Takes the keys, each of them once among the claims, in one statement.
+ * @returns those that others hold, with the operation of the holder
+ */
+export async function insertClaims(
+  queries: Queries,
+  claims: readonly ClaimOfAct[],
+): Promise<readonly { readonly intentId: string; readonly holder: string }[]> {
+  if (claims.length === 0) return [];
+  const inserted = await queries
+    .insert(idempotencyKeys)
+    .values(
+      claims.map(({ claim, intentId, operationId }) => {
+        const { actorId, mutation, key, inputHash } = claim;
+        return { actorId, mutation, key, inputHash, intentId, operationId };
+      }),
+    )
+    .onConflictDoNothing()
+    .returning({ intentId: idempotencyKeys.intentId });
+  const ours = new Set(inserted.map(({ intentId }) => intentId));
+  const others = [];
+  for (const { claim, intentId } of claims) {
+    if (ours.has(intentId)) continue;
+    const [held] = await queries
+      .select({ intentId: idempotencyKeys.intentId, holder: idempotencyKeys.operationId })
+      .from(idempotencyKeys)
+      .where(sameKey(claim));
+    // It may be ours, by an attempt whose end was not heard.
+    if (held && held.intentId !== intentId) others.push({ intentId, holder: held.holder });
+  }
+  return others;
+}
+
+/** By the ids of intents, in one statement; a key that has an answer keeps it. */
+export async function storeAnswers(
+  queries: Queries,
+  answers: ReadonlyMap<string, Json>,
+): Promise<void> {
+  if (answers.size === 0) return;
+  const records = Array.from(answers, ([intent_id, answer]) => ({
+    intent_id,
+    answer: storableJson(answer),
+  }));
+  await queries.execute(sql`
+    update idempotency_keys set answer = given.answer
+      from jsonb_to_recordset(${JSON.stringify(records)}::jsonb) as given (intent_id uuid, answer jsonb)
+      where idempotency_keys.intent_id = given.intent_id and idempotency_keys.answer is null`);
 }
 
 /** For an intent after which nothing was done: the key is free again. */

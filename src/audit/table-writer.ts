@@ -4,7 +4,7 @@ import type { Client } from 'pg';
 import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
 import { insertRows, lastSequence, rowsOfChain } from './audit-table.ts';
-import { insertClaim, releaseClaim, storeAnswer } from './idempotency-table.ts';
+import { storeClaims } from './group-claims.ts';
 import type { Unsaved } from './note.ts';
 import { copyRows } from './row-copy.ts';
 
@@ -172,17 +172,7 @@ export class TableWriter implements AsyncDisposable {
     return await drizzle({ client }).transaction(async (transaction) => {
       await transaction.execute(sql`set local synchronous_commit = on`);
       await this.#insert(transaction, group);
-      const taken = new Map<string, string>();
-      for (const { row, claim, answer } of group) {
-        if (claim) {
-          const act = { intentId: row.id, operationId: row.operationId };
-          const holder = await insertClaim(transaction, claim, act);
-          if (holder.intentId !== row.id) taken.set(row.id, holder.operationId);
-        }
-        if (row.intentId === null || answer === undefined) continue;
-        if (answer === null) await releaseClaim(transaction, row.intentId);
-        else await storeAnswer(transaction, row.intentId, answer);
-      }
+      const taken = await storeClaims(transaction, group);
       await onDisk;
       return taken;
     });

@@ -204,6 +204,7 @@ export const idempotencyKeys = pgTable(
   (table) => [
     primaryKey({ columns: [table.actorId, table.mutation, table.key] }),
     index('idempotency_keys_counted').on(table.countedMs),
+    index('idempotency_keys_intent').on(table.intentId),
   ],
 );
 

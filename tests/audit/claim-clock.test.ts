@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ClaimClock } from '../../src/audit/claim-clock.ts';
-import { findClaim, insertClaim } from '../../src/audit/idempotency-table.ts';
+import { findClaim, insertClaims } from '../../src/audit/idempotency-table.ts';
 import type { Clock } from '../../src/concurrency/clock.ts';
 import { FakeClock } from '../support/fake-clock.ts';
 import { openTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -27,7 +27,7 @@ describe('the time of claims', () => {
   const made = async () => {
     const mine = claim();
     const act = { intentId: randomUUID(), operationId: randomUUID() };
-    await insertClaim(test.database.drizzle, mine, act);
+    await insertClaims(test.database.drizzle, [{ claim: mine, ...act }]);
     return mine;
   };
   const isKept = async (one: ReturnType<typeof claim>) =>

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rowsOfChain } from '../../src/audit/audit-table.ts';
 import { genesis, parseChainKeys, seal } from '../../src/audit/chain-key.ts';
+import { findClaim } from '../../src/audit/idempotency-table.ts';
 import { JournalStoppedError } from '../../src/audit/journal.ts';
 import type { Unsaved } from '../../src/audit/note.ts';
 import type { AuditEntry } from '../../src/audit/record.ts';
@@ -114,6 +115,30 @@ describe('the writer of the table', () => {
     expect([await stored(), await claims()]).toEqual(before);
     await writer.store([lost]);
     expect(await stored()).toEqual([...before[0], lost.row]);
+  });
+
+  it('takes, answers and frees the keys of a group in the order of its rows', async () => {
+    const rival = ({ claim }: Unsaved): Unsaved => ({ ...claimed(), claim });
+    const end = ({ row }: Unsaved, answer: Unsaved['answer']): Unsaved => {
+      return { entry: entry(), row: next(entry({ intentId: row.id })), answer };
+    };
+    const held = async ({ claim }: Unsaved) => {
+      const found = claim && (await findClaim(test.database.drizzle, claim));
+      return found && [found.intentId, found.answer];
+    };
+    const earlier = claimed();
+    await writer.store([earlier]);
+    const first = claimed();
+    const late = rival(first);
+    const answered = end(first, { a: [1, null] });
+    const freed = end(earlier, null);
+    const after = rival(earlier);
+    const again = end(first, 'not the first answer');
+    const ended = end(after, 'done');
+    const group = [first, late, answered, freed, after, again, ended];
+    expect(await writer.store(group)).toEqual(new Map([[late.row.id, first.row.operationId]]));
+    expect(await held(first)).toEqual([first.row.id, { a: [1, null] }]);
+    expect(await held(earlier)).toEqual([after.row.id, 'done']);
   });
 
   it('adds nothing of a group whose last row can not be sealed, and goes on', async () => {

@@ -1,0 +1,1 @@
+CREATE INDEX "idempotency_keys_intent" ON "idempotency_keys" ("intent_id");
