@@ -32,6 +32,25 @@ describe.skipIf(lacks('root'))('the helper refuses', () => {
     await other[Symbol.asyncDispose]();
   });
 
+  it('a process on its way out as one that has ended: it still listens, and has no binary any more', async () => {
+    const path = member.path('ending');
+    // Its first thread ends, so the kernel shows it as it shows a process that has let go of its memory.
+    const listens =
+      'socket($s, AF_UNIX, SOCK_STREAM, 0); bind($s, pack_sockaddr_un($ARGV[0])) or die; listen($s, 8) or die;';
+    const child = member.run('/usr/bin/perl', [
+      ...['-MSocket', '-Mthreads', '-e'],
+      `${listens} threads->create(sub { sleep 1000 }); syscall ${process.arch === 'arm64' ? 93 : 60}, 0`,
+      path,
+    ]);
+    child.catch(() => {});
+    const row = await eventually(async () => {
+      const found = (await member.snapshot()).servers.find(({ path: at }) => at === path);
+      return found?.code === 'ENOTMUX' || found === undefined ? undefined : found;
+    }, 'it has no binary');
+    child.kill('SIGKILL');
+    expect(row).toMatchObject({ code: 'EGONE', detail: 'the server ended meanwhile' });
+  });
+
   it('a listener that is not tmux, also a script named tmux, and executes nothing of it', async () => {
     const script = member.path('tmux');
     await writeFile(script, listener, { mode: 0o755 });
