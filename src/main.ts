@@ -15,7 +15,7 @@ import { openStateDirectory } from './database/state-directory.ts';
 import { watchEventLoop } from './event-loop.ts';
 import { createLogger } from './log.ts';
 import { ownVersion } from './own-version.ts';
-import { reconcile } from './resolvers/reconcile.ts';
+import { answerRestored, reconcile } from './resolvers/reconcile.ts';
 import { startServer } from './server/server.ts';
 import { writeServiceRecord } from './server/service-record.ts';
 import { LocalFleet } from './tmux/local-fleet.ts';
@@ -50,6 +50,9 @@ export async function serve(config: Config): Promise<void> {
   const audit = parts.use(await openAudit(config.stateDir, database, logger));
   const closed = await reconcile(audit, fleet);
   if (closed > 0) logger.warn({ closed }, 'closed acts that an earlier run left open, as UNKNOWN');
+  const running = new AbortController();
+  parts.defer(() => running.abort());
+  void answerRestored(audit, logger, running.signal);
 
   const server = await startServer({
     config,

@@ -133,7 +133,7 @@ export interface Audit extends AsyncDisposable {
   ): Promise<AsyncIterable<{ readonly cursor: string; readonly event: AuditEvent }>>;
   /** Intents of our own chain that have no outcome. */
   openIntents(): Promise<readonly AuditEvent[]>;
-  /** Outcomes of our own chain whose key has no answer yet, one of them for each key. */
+  /** Outcomes of our own chain whose key has no answer yet, though its act does not run any more. */
   unanswered(): Promise<readonly AuditEvent[]>;
   /**
    * Gives the key that was claimed with that row its answer; null takes the claim back, for nothing
@@ -150,4 +150,6 @@ export interface Audit extends AsyncDisposable {
   problems(): readonly AuditProblem[];
   /** Rings when rows were added, here or by another process. */
   readonly added: Bell;
+  /** Rings when rows that the table had lost are in it again; the answers to their keys are not. */
+  readonly restored: Bell;
 }

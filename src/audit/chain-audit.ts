@@ -42,6 +42,7 @@ const mostAlarms = 20;
 /** The record of one instance: the writer of its chain, and reads of every chain. */
 export class ChainAudit implements Audit {
   readonly added = new Bell();
+  readonly restored = new Bell();
   readonly #stateDir: string;
   readonly #chain: string;
   readonly #keys: ChainKeys;
@@ -90,8 +91,9 @@ export class ChainAudit implements Audit {
     this.#headNoted = parts.head.sequence;
     const { head, bootId } = parts;
     const stored = () => this.#rowsStored();
+    const restored = () => this.restored.ring();
     this.#writer = new ChainWriter({
-      ...{ chain, keys, journal, table, log, head, bootId, withinMs, clock, stored },
+      ...{ chain, keys, journal, table, log, head, bootId, withinMs, clock, stored, restored },
     });
     const queries = database.drizzle;
     this.#claimClock = new ClaimClock(queries, clock);
@@ -182,8 +184,9 @@ export class ChainAudit implements Audit {
   }
 
   async unanswered(): Promise<readonly AuditEvent[]> {
-    const ids = await unansweredOutcomes(this.#database.drizzle, this.#chain);
-    const events = await Promise.all(ids.map((id) => this.event(id)));
+    const claims = await unansweredOutcomes(this.#database.drizzle, this.#chain);
+    const left = claims.filter((claim) => !this.#idempotency.isActing(claim));
+    const events = await Promise.all(left.map(({ id }) => this.event(id)));
     return events.filter((event) => event !== undefined);
   }
 

@@ -96,15 +96,16 @@ export async function releaseClaim(queries: Queries, intentId: string): Promise<
 }
 
 /**
- * Ids of outcomes of this chain whose claim was left without an answer: of the intent that it came
- * with, or the row itself that it came with.
+ * Claims of this chain without an answer, with the id of the outcome: of the intent that the claim
+ * came with, or the row itself that it came with.
  */
 export async function unansweredOutcomes(
   queries: Queries,
   chain: string,
-): Promise<readonly string[]> {
-  const found = await queries
-    .select({ id: auditEvents.id })
+): Promise<readonly (Omit<IdempotencyClaim, 'inputHash'> & { readonly id: string })[]> {
+  const { actorId, mutation, key } = idempotencyKeys;
+  return await queries
+    .select({ id: auditEvents.id, actorId, mutation, key })
     .from(idempotencyKeys)
     .innerJoin(
       auditEvents,
@@ -114,7 +115,6 @@ export async function unansweredOutcomes(
       ),
     )
     .where(and(isNull(idempotencyKeys.answer), eq(auditEvents.chain, chain)));
-  return found.map(({ id }) => id);
 }
 
 /** @param countedMs those that were made when the claim clock showed that, or less */

@@ -17,6 +17,8 @@ export class Idempotency {
     string,
     { readonly hash: Buffer; readonly answer: Promise<Answered> }
   >();
+  /** Names of the acts themselves, without the calls that wait for another process. */
+  readonly #acting = new Set<string>();
   readonly #find: (claim: IdempotencyClaim) => Promise<StoredClaim | undefined>;
   readonly #answered: (stored: StoredClaim) => Promise<Answered>;
   readonly #joinMs: number;
@@ -33,16 +35,24 @@ export class Idempotency {
   }
 
   once(claim: IdempotencyClaim, act: () => Promise<Answered>): Promise<Answered> {
-    // Neither a key (printable ASCII) nor a mutation's name holds a line end.
-    const name = `${claim.actorId}\n${claim.mutation}\n${claim.key}`;
+    const name = nameOf(claim);
     const running = this.#running.get(name);
     if (running) {
       if (!running.hash.equals(claim.inputHash)) return Promise.reject(conflict());
       return running.answer;
     }
-    const answer = this.#firstOrStored(claim, act).finally(() => this.#running.delete(name));
+    const acting = () => {
+      this.#acting.add(name);
+      return act().finally(() => this.#acting.delete(name));
+    };
+    const answer = this.#firstOrStored(claim, acting).finally(() => this.#running.delete(name));
     this.#running.set(name, { hash: claim.inputHash, answer });
     return answer;
+  }
+
+  /** Whether the act of that key is done here now, and will answer for it. */
+  isActing(claim: Omit<IdempotencyClaim, 'inputHash'>): boolean {
+    return this.#acting.has(nameOf(claim));
   }
 
   /** Resolves once nothing runs any more. */
@@ -77,6 +87,10 @@ export class Idempotency {
     }
   }
 }
+
+/** Neither a key (printable ASCII) nor a mutation's name holds a line end. */
+const nameOf = ({ actorId, mutation, key }: Omit<IdempotencyClaim, 'inputHash'>) =>
+  `${actorId}\n${mutation}\n${key}`;
 
 const conflict = () =>
   new IdempotencyConflictError(

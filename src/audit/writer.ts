@@ -75,6 +75,8 @@ export class ChainWriter {
     readonly clock?: Clock;
     /** Called with rows that are in both places now. */
     readonly stored: (rows: readonly SealedRow[]) => void;
+    /** Called when rows that the table had lost are in it again. */
+    readonly restored: () => void;
   }) {
     this.#keys = parts.keys;
     this.#journal = parts.journal;
@@ -91,7 +93,9 @@ export class ChainWriter {
         const rows = await this.#journal.tail(({ sequence }) => sequence <= after);
         const lost = rows.filter(({ sequence }) => sequence <= to);
         if (lost.length !== to - after) throw new Error('the journal does not have all of them');
-        return lost.map((row) => this.#fromJournal(row));
+        const pending = lost.map((row) => this.#fromJournal(row));
+        for (const newest of pending.slice(-1)) newest.settle = parts.restored;
+        return pending;
       },
     });
     this.#waiting = new JournalQueue({
@@ -221,7 +225,10 @@ export class ChainWriter {
   }
 
   /** The intent is in the journal, and its caller was told that nothing will be done. */
-  #closeAbandoned(intent: SealedRow): void {
+  #closeAbandoned(
+    intent: SealedRow,
+    message = 'The intent was not on record in time, so nothing was done.',
+  ): void {
     if (intent.phase !== 'INTENT' || this.#refusing) return;
     const closing = new Pending({
       entry: {
@@ -229,7 +236,7 @@ export class ChainWriter {
         phase: 'OUTCOME',
         outcome: 'FAILED',
         code: 'EAUDIT',
-        message: 'The intent was not on record in time, so nothing was done.',
+        message,
         intentId: intent.id,
         after: null,
         facts: withoutClaim(intent.facts),
@@ -248,7 +255,11 @@ export class ChainWriter {
       if (holder === undefined) pending.settle(pending.row);
       else {
         pending.settle(new StillRunningError(holder));
-        if (!pending.abandoned) this.#closeAbandoned(pending.row);
+        if (!pending.abandoned)
+          this.#closeAbandoned(
+            pending.row,
+            `The idempotency key was taken by operation ${holder} of another instance meanwhile, so nothing was done.`,
+          );
       }
     }
   }

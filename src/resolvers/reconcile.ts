@@ -1,5 +1,7 @@
 import type { Audit } from '../audit/audit.ts';
 import type { AuditEvent } from '../audit/record.ts';
+import { sleep } from '../concurrency/clock.ts';
+import type { Log } from '../database/database.ts';
 import type { ServerState } from '../tmux/acts.ts';
 import type { Fleet } from '../tmux/fleet.ts';
 import { freezeError } from './stored-error.ts';
@@ -7,20 +9,43 @@ import { freezeError } from './stored-error.ts';
 /**
  * After a start: closes what an earlier process of this instance left open. Each intent without an
  * outcome gets UNKNOWN, with what is seen now beside what was seen before; nothing is done again,
- * and a repeated call with the same key gets that UNKNOWN. Outcomes whose answer was lost with the
- * process get one too; where nothing was done, the key is free again.
+ * and a repeated call with the same key gets that UNKNOWN.
  *
  * @returns how many intents were closed
  */
 export async function reconcile(audit: Audit, fleet: Pick<Fleet, 'look'>): Promise<number> {
+  await answerLost(audit);
+  const intents = await audit.openIntents();
+  await Promise.all(intents.map((intent) => close(audit, fleet, intent)));
+  return intents.length;
+}
+
+/**
+ * The same for keys, as long as the service runs: a database that came back without rows gets those
+ * from the journal, but that has no answers.
+ */
+export async function answerRestored(audit: Audit, log: Log, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await audit.restored.wait(signal);
+    while (!signal.aborted) {
+      try {
+        await answerLost(audit);
+        break;
+      } catch (err) {
+        log.warn({ err }, 'repeated calls could not be given an answer yet');
+        await sleep(1_000);
+      }
+    }
+  }
+}
+
+/** Outcomes whose answer was lost get one; where nothing was done, the key is free again. */
+async function answerLost(audit: Audit): Promise<void> {
   for (const outcome of await audit.unanswered()) {
     const nothingDone = outcome.code === 'EAUDIT';
     const claimedWith = outcome.intentId ?? outcome.id;
     await audit.answer(claimedWith, nothingDone ? null : unknownAnswer(lostAnswer(outcome)));
   }
-  const intents = await audit.openIntents();
-  await Promise.all(intents.map((intent) => close(audit, fleet, intent)));
-  return intents.length;
 }
 
 async function close(audit: Audit, fleet: Pick<Fleet, 'look'>, intent: AuditEvent): Promise<void> {
@@ -86,7 +111,7 @@ function said(state: AuditEvent['before']): string {
 }
 
 function lostAnswer({ outcome, message }: AuditEvent): string {
-  const end = `The act ended and its outcome (${outcome}) is on record, but the full answer was lost when the service ended.`;
+  const end = `The act ended and its outcome (${outcome}) is on record, but the full answer was lost with the service or the database.`;
   return message === null ? end : `${end} ${message}`;
 }
 

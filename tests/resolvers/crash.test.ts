@@ -6,7 +6,7 @@ import { readChainKeys } from '../../src/audit/chain-key.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
 import { journalRows } from '../../src/audit/sources.ts';
 import { verify } from '../../src/audit/verify.ts';
-import { reconcile } from '../../src/resolvers/reconcile.ts';
+import { answerRestored, reconcile } from '../../src/resolvers/reconcile.ts';
 import { restartTmuxServer } from '../../src/resolvers/restart-server.ts';
 import {
   actingContext,
@@ -213,5 +213,31 @@ describe('a service that was killed', () => {
       await readChainKeys(stateDir),
     );
     expect(found.findings).toEqual([]);
+  });
+});
+
+describe('a database that', () => {
+  it('came back as an older copy: a key of before does not act again, and is answered', async () => {
+    await using test = await openTestDatabase('server');
+    await using audit = await openAudit(test.config.stateDir, test.database, keptLog());
+    const running = new AbortController();
+    void answerRestored(audit, keptLog(), running.signal);
+    const fleet = new ScriptedFleet();
+    const context = actingContext({ audit, fleet, viewer: viewer(alice), members: [alice] });
+    const key = randomUUID();
+    await restartTmuxServer(context, input(key));
+    const restored = audit.restored.wait();
+    await test.database.pool.query('delete from idempotency_keys');
+    await test.tamper('delete from audit_events');
+    await test.database.pool.query(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+    );
+    await restored;
+    expect(await restartTmuxServer(context, input(key))).toMatchObject({
+      __typename: 'OutcomeUnknownError',
+      message: expect.stringContaining('outcome (SUCCEEDED) is on record'),
+    });
+    expect(fleet.ran).toHaveLength(1);
+    running.abort();
   });
 });
