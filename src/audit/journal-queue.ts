@@ -35,6 +35,8 @@ export class JournalQueue<
   readonly #waiting: Waiting[] = [];
   #head: Head;
   #writing: Promise<void> | undefined;
+  /** What the log says of the last group: once, until there is something else to say. */
+  #said: 'failing' | 'stopped' | undefined;
 
   constructor(parts: JournalQueueParts<Waiting>) {
     this.#parts = parts;
@@ -73,12 +75,10 @@ export class JournalQueue<
       const group = this.#waiting.splice(0, groupSize);
       try {
         await this.#write(group, false);
+        if (this.#said) this.#parts.log.info({}, 'the audit journal can be written again');
+        this.#said = undefined;
       } catch (error) {
-        if (error instanceof JournalStoppedError)
-          this.#parts.log.error(
-            { err: error },
-            'the audit journal stopped: no act is done any more',
-          );
+        this.#sayFailing(error);
         // What was done stays to be told: its outcome may take the last space, or waits for some.
         const outcomes = group.filter(({ entry }) => entry.intentId !== null);
         const kept = error instanceof NoSpaceError ? outcomes : [];
@@ -87,6 +87,18 @@ export class JournalQueue<
         if (kept.length > 0) await this.#writeLast(kept);
       }
     }
+  }
+
+  #sayFailing(error: unknown): void {
+    const saying = error instanceof JournalStoppedError ? 'stopped' : 'failing';
+    if (this.#said === saying || this.#parts.refusing()) return;
+    this.#said = saying;
+    this.#parts.log.error(
+      { err: error },
+      saying === 'stopped'
+        ? 'the audit journal stopped: no act is done any more'
+        : 'the audit journal can not be written; acts are refused',
+    );
   }
 
   async #writeLast(group: readonly Waiting[]): Promise<void> {

@@ -102,6 +102,16 @@ export class Journal implements AsyncDisposable {
     return this.#stopped;
   }
 
+  /** Why no row could be written now, or undefined; the disk is looked at anew. */
+  get unavailable(): Error | undefined {
+    if (this.#stopped) return this.#stopped;
+    try {
+      return this.#free() > 0 ? undefined : this.#noSpace();
+    } catch (cause) {
+      return new Error(`${this.#directory} can't be looked at`, { cause });
+    }
+  }
+
   /**
    * Sees that the lines may be written. What it gives back writes them, now or never: it resolves when the
    * disk has them, and rejects with JournalStoppedError. One group at a time.
@@ -117,11 +127,8 @@ export class Journal implements AsyncDisposable {
           .map((line) => `${line}\n`)
           .join(''),
       );
-    const { bavail, bsize } = statfsSync(this.#directory);
-    const free =
-      bavail * bsize - (last ? Math.min(0, this.#minimumFreeBytes) : this.#minimumFreeBytes);
-    if (free < beyondAnyGroup && free < data().length)
-      throw new NoSpaceError(`${this.#directory} has no space for the audit journal. Free some.`);
+    const free = this.#free(last);
+    if (free < beyondAnyGroup && free < data().length) throw this.#noSpace();
     try {
       this.#checkStillOurs();
     } catch (cause) {
@@ -160,6 +167,15 @@ export class Journal implements AsyncDisposable {
     } catch (cause) {
       throw await this.#stop(cause);
     }
+  }
+
+  #free(last = false): number {
+    const { bavail, bsize } = statfsSync(this.#directory);
+    return bavail * bsize - (last ? Math.min(0, this.#minimumFreeBytes) : this.#minimumFreeBytes);
+  }
+
+  #noSpace(): NoSpaceError {
+    return new NoSpaceError(`${this.#directory} has no space for the audit journal. Free some.`);
   }
 
   /**

@@ -122,12 +122,16 @@ export class ChainWriter {
 
   /** Why no act can be put on record now, or undefined. */
   get unavailable(): Error | undefined {
-    return this.#refusing ?? this.#journal.stopped ?? this.#unsaved.failing;
+    return this.#failing ?? this.#journal.unavailable;
   }
 
   /** Whether everything that was taken is in both places. */
   get isDone(): boolean {
-    return this.#waiting.length + this.#unsaved.length === 0 && this.unavailable === undefined;
+    return this.#waiting.length + this.#unsaved.length === 0 && this.#failing === undefined;
+  }
+
+  get #failing(): Error | undefined {
+    return this.#refusing ?? this.#journal.stopped ?? this.#unsaved.failing;
   }
 
   /** Nothing more is written by this process. */

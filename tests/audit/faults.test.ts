@@ -1,8 +1,12 @@
+import { cp } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
+import { AuditUnavailableError } from '../../src/audit/audit.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
 import { entry, intent, keptLog } from '../support/audit.ts';
 import { claim, expectWhole, stored, took } from '../support/audit-faults.ts';
+import { lacks } from '../support/needs.ts';
 import { openTestDatabase } from '../support/postgres.ts';
+import { mountSmallDisk } from '../support/small-disk.ts';
 import { eventually } from '../support/tmux-server.ts';
 
 /** Faults of the database and of the state directory in which no time is measured. */
@@ -74,6 +78,32 @@ describe('a database', () => {
 });
 
 describe('the state directory', () => {
+  it.skipIf(lacks('root', 'mount'))(
+    'without space: no act is taken, which is a problem and in the log for as long as it lasts',
+    async () => {
+      await using disk = await mountSmallDisk(3_072);
+      await using test = await openTestDatabase('server');
+      const { stateDir } = test.config;
+      await cp(stateDir, disk.path, { recursive: true });
+      const log = keptLog();
+      await using audit = await openAudit(disk.path, test.database, log);
+      const problems = () => audit.problems().map(({ code }) => code);
+      await audit.append(entry());
+      expect(problems()).toEqual([]);
+      await disk.fill(100 << 10);
+      expect(problems()).toEqual(['AUDIT_UNAVAILABLE']);
+      for (let tries = 0; tries < 3; tries += 1)
+        await expect(audit.append(entry())).rejects.toThrow(AuditUnavailableError);
+      expect(log.lines.filter((line) => /NoSpaceError.*acts are refused/.test(line))).toHaveLength(
+        1,
+      );
+      await disk.free();
+      expect(problems()).toEqual([]);
+      await audit.append(entry());
+      expect(log.lines.at(-1)).toMatch(/can be written again/);
+    },
+  );
+
   it('with a second writer of its chain: the second one does not start, the first goes on', async () => {
     await using test = await openTestDatabase('embedded');
     await using first = await openAudit(test.config.stateDir, test.database, keptLog());
