@@ -180,7 +180,11 @@ async function run(
       door.parted.set(key, PartedAnswer.of(body, contentType) ?? null);
   }
   if (bytes.length === 0 && result.status >= 400) {
-    const said = `This can't be answered as ${accept}: accept application/json.`;
+    const instead =
+      stream === undefined
+        ? 'accept application/json.'
+        : 'a subscription is a stream, so accept text/event-stream, or subscribe over a WebSocket.';
+    const said = `This can't be answered as ${accept}: ${instead}`;
     const refusal = refusalBody('BAD_USER_INPUT', escapeText(said), requestId);
     return send(response, result.status, refusal, {
       'content-type': 'application/json',

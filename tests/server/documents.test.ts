@@ -168,6 +168,16 @@ describe('an answer that is not accepted', () => {
       expect(answer.errors?.[0]?.message).toContain(accept);
     }
   });
+
+  it('says of a subscription what does take it', async () => {
+    await using service = await withPeople(await startService());
+    const body = { query: 'subscription { listingChanged { __typename } }' };
+    const headers = { accept: 'application/json' };
+    const response = await service.post(body, { as: 'ann', headers });
+    expect(response.status).toBe(406);
+    const answer = (await response.json()) as Answer<unknown>;
+    expect(answer.errors?.[0]?.message).toMatch(/accept text\/event-stream/);
+  });
 });
 
 describe('a misspelt name', () => {
