@@ -16,6 +16,7 @@ import { watchEventLoop } from './event-loop.ts';
 import { createLogger } from './log.ts';
 import { ownVersion } from './own-version.ts';
 import { answerRestored, reconcile } from './resolvers/reconcile.ts';
+import { problemsOf } from './resolvers/service.ts';
 import { startServer } from './server/server.ts';
 import { writeServiceRecord } from './server/service-record.ts';
 import { LocalFleet } from './tmux/local-fleet.ts';
@@ -78,7 +79,7 @@ export async function serve(config: Config): Promise<void> {
       url: server.url,
       adminKeyFile: first.adminKeyFile,
       signInLink: await signInLink(server.url, first, authentication.sessions),
-      problems: [...fleet.problems(), ...audit.problems()],
+      problems: problemsOf({ fleet, audit }),
     }),
   );
   logger.info({ url: server.url, signal: await stopped }, 'stopping');

@@ -18,16 +18,20 @@ export interface InstallationValue extends FleetFigures {
 /** @throws RequestError (FORBIDDEN) but for an ADMIN */
 export function installation(context: Context): InstallationValue {
   if (!mayAdminister(context.viewer)) throw forbidden('looking at the installation');
-  const { audit, config, fleet, installation } = context;
+  const { config, fleet, installation } = context;
   return {
     ...fleet.figures(),
     version: installation.version,
     startedAt: installation.startedAt,
     mode: config.mode === 'local' ? 'LOCAL' : 'SYSTEM',
-    problems: [...fleet.problems(), ...audit.problems()],
+    problems: problemsOf(context),
     eventLoopDelayP99Ms: installation.eventLoopDelayP99Ms(),
     limits: limitsOf(config),
   };
+}
+
+export function problemsOf({ fleet, audit }: Pick<Context, 'fleet' | 'audit'>): readonly Problem[] {
+  return [...fleet.problems(), ...audit.problems()];
 }
 
 export function visibleProblemMember(context: Context, { memberId }: Problem): MemberNode | null {

@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Fleet } from '../tmux/fleet.ts';
+import type { Context } from '../resolvers/context.ts';
+import { problemsOf } from '../resolvers/service.ts';
 
 /** Figures for Prometheus. Labels are routes and status codes: never a name of anybody. */
 export interface Metrics {
@@ -9,9 +10,10 @@ export interface Metrics {
 }
 
 export function metrics(
-  fleet: Fleet,
+  parts: Pick<Context, 'fleet' | 'audit'>,
   open: { subscriptions(): number; sockets(): number; executions(): number },
 ): Metrics {
+  const { fleet } = parts;
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, prefix: 'muxwarden_' });
@@ -19,7 +21,7 @@ export function metrics(
   const answers = new Map<string, Map<number, number>>();
   new Counter({
     name: 'muxwarden_http_requests_total',
-    help: 'HTTP requests answered.',
+    help: 'HTTP requests answered, streams among them, whoever ended them.',
     labelNames: ['route', 'status'],
     registers,
     collect() {
@@ -55,7 +57,7 @@ export function metrics(
     () => fleet.figures().orphanedSockets,
   );
   gauge('helper_calls', 'Helper processes started.', () => fleet.figures().helperCalls);
-  gauge('problems', 'Problems of the installation.', () => fleet.problems().length);
+  gauge('problems', 'Problems of the installation.', () => problemsOf(parts).length);
   return {
     contentType: registry.contentType,
     text: () => registry.metrics(),

@@ -74,7 +74,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     logger,
   };
   const sockets = webSockets(door);
-  const figures = metrics(options.fleet, {
+  const figures = metrics(options, {
     subscriptions: () => subscriptions.total,
     sockets: () => sockets.size,
     executions: () => shared.executions,
@@ -89,7 +89,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     response.on('close', () => {
       running -= 1;
       unanswered.set(socket, (unanswered.get(socket) ?? 0) - 1);
-      if (response.writableFinished) figures.answered(route ?? 'other', response.statusCode);
+      if (response.headersSent) figures.answered(route ?? 'other', response.statusCode);
     });
     const answered =
       route === '/graphql'

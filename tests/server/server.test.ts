@@ -7,6 +7,7 @@ import { ListenError } from '../../src/server/server.ts';
 import { waitedForCoreMs } from '../support/core-wait.ts';
 import { listing, server } from '../support/synthetic-fleet.ts';
 import { type Service, startService } from '../support/synthetic-service.ts';
+import { eventually } from '../support/tmux-server.ts';
 
 let service: Service;
 beforeEach(async () => {
@@ -38,6 +39,24 @@ describe('the other routes', () => {
     expect(text).toContain('muxwarden_http_requests_total{route="/graphql",status="200"} 1');
     expect(text).toContain('muxwarden_subscriptions 0');
     expect(text).not.toMatch(/ann|default-1/);
+  });
+
+  it('/metrics counts a stream that its reader left, and the problems of the record', async () => {
+    const problem = { code: 'AUDIT_UNAVAILABLE', message: '', remedy: '', memberId: null };
+    await using service = await startService({}, undefined, { problems: () => [problem] });
+    service.accounts.add('ann', 'ADMIN');
+    const leave = new AbortController();
+    await service.post(
+      { query: 'subscription { listingChanged { __typename } }' },
+      { as: 'ann', headers: { accept: 'text/event-stream' }, signal: leave.signal },
+    );
+    leave.abort();
+    const text = () => fetch(`${service.url}/metrics`).then((response) => response.text());
+    await eventually(
+      async () => (await text()).includes('requests_total{route="/graphql",status="200"} 1'),
+      'it is counted',
+    );
+    expect(await text()).toContain('muxwarden_problems 1');
   });
 
   it('nothing else is there, and each has its policy', async () => {
