@@ -177,9 +177,9 @@ export const auditEvents = pgTable(
   (table) => [
     primaryKey({ columns: [table.chain, table.sequence] }),
     index('audit_events_operation').on(table.operationId),
-    index('audit_events_intent').on(table.intentId),
-    index('audit_events_member').on(table.memberId, table.at),
-    index('audit_events_actor').on(table.actorId, table.at),
+    index('audit_events_intent').on(table.intentId).where(sql`intent_id is not null`),
+    index('audit_events_member').on(table.memberId, table.at).where(sql`member_id is not null`),
+    index('audit_events_actor').on(table.actorId, table.at).where(sql`actor_id is not null`),
     index('audit_events_at').on(table.at),
   ],
 );

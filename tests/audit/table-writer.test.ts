@@ -141,20 +141,29 @@ describe('the writer of the table', () => {
     expect(await held(earlier)).toEqual([after.row.id, 'done']);
   });
 
-  it('adds nothing of a group whose last row can not be sealed, and goes on', async () => {
-    const before = await stored();
-    const first = plain();
-    const unsealed: Unsaved = {
-      entry: entry(),
-      get row(): SealedRow {
-        throw new Error('it can not be sealed');
-      },
-    };
-    await expect(writer.store([first, unsealed])).rejects.toThrow('it can not be sealed');
-    const again = () => writer.store([first]).catch(() => undefined);
-    expect(await eventually(again, 'the chain is ours again')).toEqual(new Map());
-    expect(await stored()).toEqual([...before, first.row]);
-  });
+  it.each([
+    ['the only one', 0, 1],
+    ['the last of two', 1, 2],
+    ['the first of eight', 0, 8],
+    ['the last of eight', 7, 8],
+  ])(
+    'adds nothing of a group whose row can not be sealed (%s), and goes on',
+    async (_, at, size) => {
+      const before = await stored();
+      const unsealed: Unsaved = {
+        entry: entry(),
+        get row(): SealedRow {
+          throw new Error('it can not be sealed');
+        },
+      };
+      const group = Array.from({ length: size }, (_, index) => (index === at ? unsealed : plain()));
+      await expect(writer.store(group)).rejects.toThrow('it can not be sealed');
+      const first = plain();
+      const again = () => writer.store([first]).catch(() => undefined);
+      expect(await eventually(again, 'the chain is ours again')).toEqual(new Map());
+      expect(await stored()).toEqual([...before, first.row]);
+    },
+  );
 
   it('stores the same rows once, also by a new connection, and goes on', async () => {
     const before = await stored();
