@@ -216,7 +216,7 @@ export class ChainAudit implements Audit {
       {
         code: 'AUDIT_UNAVAILABLE',
         message: `No act can be put on record, so acts are refused: ${reason.message}`,
-        remedy: this.#journal.stopped
+        remedy: this.#writer.isStopped
           ? 'Mend what the message says, then restart the service.'
           : 'Mend what the message says; the service goes on by itself.',
         memberId: null,

@@ -100,8 +100,10 @@ async function findEnd(
     alarms.push(
       `The audit journal ends before row ${start.sequence}, which the table has: a part of the journal is gone.`,
     );
-  if (stored && !isSealed(keys, stored))
-    alarms.push(`Row ${stored.sequence} of the audit table is not what was written.`);
+  for (const [row, place] of [[stored, 'table'] as const, [last, 'journal'] as const]) {
+    const wrong = row && wrongSeal(keys, row, place);
+    if (wrong !== undefined) alarms.push(wrong);
+  }
   if (last?.sequence === start.sequence && last.hash !== start.hash) {
     alarms.push(`Row ${start.sequence} differs between the audit journal and the table.`);
     if (isSealed(keys, last)) return tailOf(last, tail, chain, keys, alarms);
@@ -121,7 +123,10 @@ function tailOf(
   for (const row of tail) {
     const follows = row.sequence === head.sequence + 1 && row.previous === head.hash;
     if (!follows || row.chain !== chain || !isSealed(keys, row)) {
-      const damage = `Row ${row.sequence} of the audit journal does not continue the record: it was changed, or rows before it are gone.`;
+      const damage =
+        row.chain === chain
+          ? `Row ${row.sequence} of the audit journal does not continue the record: it was changed, or rows before it are gone.`
+          : `The audit journal is of chain ${row.chain}, and instance-id says ${chain}. Put the one that was exchanged back from a backup.`;
       return { head: start, missing: [], alarms: [...alarms, damage], damage };
     }
     head = { sequence: row.sequence, hash: row.hash };
@@ -137,7 +142,7 @@ async function contradictedHeads(
   database: Database,
 ): Promise<readonly string[]> {
   const { heads, damaged } = await readHeads(stateDir, keys);
-  const messages = damaged.map((path) => `${path} was changed.`);
+  const messages = damaged.map((path) => `${path} is not as the service wrote it.`);
   for (const head of heads.filter((each) => each.chain === chain)) {
     const when = head.at.toISOString();
     if (head.sequence > end.head.sequence)
@@ -168,6 +173,19 @@ async function hashAt(
     1,
   );
   return row?.hash;
+}
+
+/** The alarm where it is not sealed as it should be. */
+function wrongSeal(
+  keys: ChainKeys,
+  row: SealedRow,
+  place: 'journal' | 'table',
+): string | undefined {
+  const { sequence, keyId } = row;
+  if (isSealed(keys, row)) return undefined;
+  return keys.mac(keyId, '') === undefined
+    ? `Row ${sequence} of the audit ${place} is sealed by key ${JSON.stringify(keyId)}, which is not in audit.key. Put that file back from a backup.`
+    : `Row ${sequence} of the audit ${place} is not what was written.`;
 }
 
 function isSealed(keys: ChainKeys, row: SealedRow): boolean {

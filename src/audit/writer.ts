@@ -125,6 +125,11 @@ export class ChainWriter {
     return this.#failing ?? this.#journal.unavailable;
   }
 
+  /** Whether that lasts until the service is started again. */
+  get isStopped(): boolean {
+    return (this.#refusing ?? this.#journal.stopped) !== undefined;
+  }
+
   /** Whether everything that was taken is in both places. */
   get isDone(): boolean {
     return this.#waiting.length + this.#unsaved.length === 0 && this.#failing === undefined;

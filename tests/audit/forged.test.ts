@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -429,11 +430,48 @@ describe('a forged log', () => {
     }
     await writeFile(path, text(all));
     await rm(join(stateDir, 'audit/reserve'));
+    const instance = join(stateDir, 'instance-id');
+    const own = await readFile(instance, 'utf8');
+    await writeFile(instance, `${randomUUID()}\n`);
+    {
+      await using audit = await openAudit(stateDir, other.database, keptLog());
+      expect(audit.problems()[0]).toMatchObject({
+        message: expect.stringContaining('Put the one that was exchanged back'),
+        remedy: expect.stringContaining('restart the service'),
+      });
+    }
+    await writeFile(instance, own);
     await using audit = await openAudit(stateDir, other.database, keptLog());
     expect((await audit.append(entry())).sequence).toBe(5);
     const { rows: stored } = await other.database.pool.query(
       'select count(*)::int as n from audit_events',
     );
     expect(stored).toEqual([{ n: 5 }]);
+  });
+
+  it('says at the start what is wrong with the last row', async () => {
+    await using other = await openTestDatabase('embedded');
+    const { stateDir } = other.config;
+    const start = async () => {
+      await using audit = await openAudit(stateDir, other.database, keptLog());
+      return audit.problems().map(({ message }) => message);
+    };
+    {
+      await using audit = await openAudit(stateDir, other.database, keptLog());
+      await audit.append(entry());
+    }
+    const path = join(stateDir, 'audit/journal.jsonl');
+    const journal = await readFile(path, 'utf8');
+    await writeFile(path, journal.replace('a test', 'forged'));
+    expect(await start()).toEqual(['Row 1 of the audit journal is not what was written.']);
+    await writeFile(path, journal);
+    await rm(join(stateDir, 'audit.key'));
+    expect(await start()).toEqual([
+      expect.stringMatching(
+        /^Row 1 of the audit table is sealed by key .*, which is not in audit.key/,
+      ),
+      expect.stringMatching(/^Row 1 of the audit journal is sealed by key/),
+      expect.stringMatching(/head\.json is not as the service wrote it/),
+    ]);
   });
 });
