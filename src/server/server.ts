@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { Logger } from '../log.ts';
 import { announced, PostedRequest } from './body.ts';
 import { type Authenticator, cookieName } from './credential.ts';
@@ -17,6 +16,7 @@ import { send, sendJson } from './respond.ts';
 import { SharedResults } from './shared-results.ts';
 import { answerSignIn } from './sign-in.ts';
 import { SubscriptionCount } from './subscription-count.ts';
+import { Turns } from './turns.ts';
 import { webSockets } from './websocket.ts';
 import { graphqlYoga } from './yoga.ts';
 
@@ -41,7 +41,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const drain = new AbortController();
   const subscriptions = new SubscriptionCount(config.maxSubscriptionsPerActor);
   const shared = new SharedResults();
-  const unanswered = new WeakMap<Duplex, number>();
+  const turns = new Turns();
   const server = createServer({
     headersTimeout: 10_000,
     requestTimeout: 30_000,
@@ -52,7 +52,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     shouldUpgradeCallback: (request) =>
       request.headers.upgrade?.toLowerCase() === 'websocket' &&
       pathOf(request) === '/graphql' &&
-      !unanswered.get(request.socket),
+      !turns.areDue(request.socket),
     keepAliveTimeout: 65_000,
     maxHeaderSize: 16_384,
     IncomingMessage: PostedRequest,
@@ -83,12 +83,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const path = pathOf(request);
     const route = routeOf(path);
-    const { socket } = request;
     running += 1;
-    unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
+    turns.begin(response);
     response.on('close', () => {
       running -= 1;
-      unanswered.set(socket, (unanswered.get(socket) ?? 0) - 1);
       if (response.headersSent) figures.answered(route ?? 'other', response.statusCode);
     });
     const answered =
@@ -104,10 +102,11 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   // Whoever asks first whether to send a body too large is answered without it.
   server.on('checkContinue', (request, response) => {
     // Node writes what it holds back for its turn between the head and the body of the answer.
-    const isInTurn = !unanswered.get(request.socket);
+    const isInTurn = !turns.areDue(request.socket);
     if (isInTurn && !(announced(request) > config.maxBodyBytes)) response.writeContinue();
     serve(request, response);
   });
+  server.on('clientError', (error, socket) => turns.break(socket, error));
   server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));
   return {
     url: where.publicUrl,

@@ -325,6 +325,14 @@ describe('a request over a bare connection', () => {
     expect(text.match(/\r\n\r\n\{"data":\{"viewer":\{"role":"ADMIN"\}\}\}/g)).toHaveLength(2);
   });
 
+  it('that is none, behind one that is not answered yet, is not said in the place of its answer', async () => {
+    const answered = head(body.length) + body;
+    expect(await exchange(/\n\n/, `${answered}nonsense\r\n\r\n`)).not.toMatch(/ 400 /);
+    expect(await exchange(/\n\n/, 'nonsense\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
+    const broken = `${head(0, 'Transfer-Encoding: chunked').replace(/Content-Length: 0\r\n/i, '')}nonsense\r\n`;
+    expect(await exchange(/\n\n/, broken)).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
   it('that never ends its headers is let go after about 10 s', async () => {
     const at = performance.now();
     const text = await exchange(/\n\n/, 'POST /graphql HTTP/1.1\r\nHost: x\r\n');
