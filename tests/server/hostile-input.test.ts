@@ -1,8 +1,10 @@
 import { readdir } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { mutated, type Random, random, seed, withoutStacks } from '../support/mutations.ts';
-import { frame, openRawWebSocket } from '../support/raw-websocket.ts';
+import { documents, marks, requestsTo } from '../support/damaged-requests.ts';
+import { count, inParallel, inWords } from '../support/many-turns.ts';
+import { inputCount, mutated, type Random, seed } from '../support/mutations.ts';
+import { type Answer, pipelined } from '../support/pipelined.ts';
+import { fragments, frame, openRawWebSocket } from '../support/raw-websocket.ts';
 import { listing, server } from '../support/synthetic-fleet.ts';
 import { type Service, startService } from '../support/synthetic-service.ts';
 import { rounds } from '../support/tier.ts';
@@ -32,96 +34,81 @@ async function expectUnharmed(): Promise<void> {
 
 const openDescriptors = async () => (await readdir('/proc/self/fd')).length;
 
-const documents = [
-  'query A($id: ID!) { node(id: $id) { ... on TmuxPane { title capture { __typename } } } }',
-  'mutation { restartPane(input: {paneId: "x", idempotencyKey: "k"}) { __typename } }',
-  '{ members(first: 2, filter: {listing: [FRESH]}) { nodes { login tmuxServers { id } } } }',
-  '{ a: __typename ...F @include(if: true) } fragment F on Query { viewer { role } }',
-].map((text) => Buffer.from(text));
-const bodies = documents.map((query) =>
-  Buffer.from(JSON.stringify({ query: `${query}`, variables: { id: 'x' } })),
-);
-const bytesOf = (texts: readonly string[]) => texts.map((text) => Buffer.from(text, 'latin1'));
-const marks = bytesOf([
-  '\0',
-  '\xff',
-  '"',
-  '{',
-  '}',
-  '(',
-  ':',
-  '...',
-  '@',
-  '$',
-  '\\u',
-  '9'.repeat(30),
-]);
+/** No word of ours is in an answer that only our log should have, and no key of the caller. */
+const leak = /INTERNAL_SERVER_ERROR|node_modules|[Dd]id you mean|mw_ann/;
+const isRight = ({ status, body }: Answer) =>
+  status < 500 &&
+  !leak.test(body) &&
+  (!body.startsWith('{"errors"') || /"code":"[A-Z_]+"/.test(body));
 
-/** Each input by its number alone, so that a seed gives it again however the many are scheduled. */
-async function inParallel(
-  count: number,
-  senders: number,
-  send: (next: Random, number: number) => Promise<void>,
-): Promise<void> {
-  using _ = withoutStacks();
-  let sent = 0;
-  const sender = async () => {
-    while (sent < count) {
-      const number = sent;
-      sent += 1;
-      await send(random(seed + number), number);
-    }
-  };
-  await Promise.all(Array.from({ length: senders }, sender));
+/**
+ * Sends requests that are damaged within their bounds and one that is right on one connection: each has its
+ * answer, in its turn, unless one says that it is the last. Then one that is damaged anywhere.
+ * @returns those that were not seen any more, to be sent again
+ */
+async function answeredInTurn(
+  bounded: readonly Buffer[],
+  right: Buffer,
+  anywhere: Buffer | undefined,
+  statuses: Map<string, number>,
+): Promise<{ readonly unseen: readonly Buffer[]; readonly isWhole: boolean }> {
+  const due = bounded.length + 1;
+  const sent = [...bounded, right];
+  const { answers, rest } = await pipelined(
+    service.server.port,
+    Buffer.concat(sent),
+    due,
+    anywhere ?? Buffer.of(),
+  );
+  const fail = (what: string) =>
+    expect.fail(
+      `seed ${seed}: ${what} of ${JSON.stringify([...sent, anywhere].map((bytes) => bytes?.toString('latin1')))}: ${JSON.stringify({ answers, rest })}`,
+    );
+  for (const [number, answer] of answers.entries()) {
+    if (number === bounded.length) {
+      if (answer.body !== '{"data":{"right":{"role":"ADMIN"}}}') fail('the right one');
+    } else if (!isRight(answer)) fail(`answer ${number}`);
+    count(statuses, `${answer.status}`);
+  }
+  const isWhole = answers.length === due;
+  if (!isWhole && answers.at(-1)?.isLast !== true) fail(`no answer ${answers.length}`);
+  if (isWhole && anywhere !== undefined) {
+    if (/HTTP\/1\.1 5\d\d /.test(rest) || leak.test(rest)) fail('the last one');
+    count(statuses, rest.slice(9, 12) || 'closed');
+  }
+  return { unseen: bounded.slice(answers.length), isWhole };
 }
+
+const several = (many: number, make: () => Buffer) => Array.from({ length: many }, make);
 
 describe('hostile input', () => {
   it('as a body of JSON is answered with a code, never with 500', { timeout }, async () => {
-    const count = rounds(2_000, 2_000_000);
-    await inParallel(count, 16, async (next) => {
-      const body = mutated(bodies, marks, next);
-      const response = await service.post(body, { as: 'ann' });
-      const text = await response.text();
-      const isRight =
-        response.status < 500 &&
-        !/INTERNAL_SERVER_ERROR|node_modules|did you mean/i.test(text) &&
-        (response.status < 400 || /"code":"[A-Z_]+"/.test(text));
-      if (!isRight)
-        expect.fail(
-          `seed ${seed}: ${JSON.stringify(body.toString('latin1'))}: ${response.status} ${text}`,
-        );
+    const { body, right } = requestsTo(service.server.port);
+    const statuses = new Map<string, number>();
+    await inParallel(inputCount(2_000, 2_000_000), 4, async (next) => {
+      const bodies = several(32, () => body(next));
+      const { isWhole } = await answeredInTurn(bodies, right, undefined, statuses);
+      expect(isWhole).toBe(true);
+      return bodies.length;
     });
-    console.log(`${count} bodies, seed ${seed}`);
+    console.log(inWords(statuses));
     await expectUnharmed();
   });
 
   it('as bytes of HTTP ends in an answer or a close', { timeout }, async () => {
-    const requests = [...documents, Buffer.from('{ viewer { role } }')].map((query) => {
-      const body = JSON.stringify({ query: `${query}` });
-      return Buffer.from(
-        `POST /graphql HTTP/1.1\r\nHost: 127.0.0.1:${service.server.port}\r\nAuthorization: Bearer mw_ann\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
-      );
-    });
-    const words = bytesOf([
-      ...['\r\n', '\r\n\r\n', ':', ' ', '\0', '\xff', '"', '{', '}', 'chunked', '0\r\n\r\n'],
-      ...['Transfer-Encoding: chunked\r\n', 'Expect: 100-continue\r\n', 'Upgrade: websocket\r\n'],
-      ...['Connection: keep-alive\r\n', 'GET ', 'HTTP/1.0', '/health', '/sign-in', '/metrics'],
-      ...['Content-Length: 0\r\n', `X: ${'a'.repeat(20_000)}\r\n`, '9'.repeat(30)],
-    ]);
+    const { bounded, anywhere, right } = requestsTo(service.server.port);
     const before = await openDescriptors();
-    const count = rounds(10_000, 10_000_000);
     const statuses = new Map<string, number>();
-    await inParallel(count, 64, async (next) => {
-      const bytes = mutated(requests, words, next);
-      const answer = await exchange(bytes);
-      if (answer !== '' && !/^HTTP\/1\.1 (?!5\d\d)\d{3} /.test(answer))
-        expect.fail(`seed ${seed}: ${JSON.stringify(bytes.toString('latin1'))}: ${answer}`);
-      const status = answer.slice(9, 12) || 'closed';
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    await inParallel(inputCount(10_000), 16, async (next) => {
+      const last = anywhere(next);
+      let unseen: readonly Buffer[] = several(9, () => bounded(next));
+      const inputs = unseen.length + 1;
+      for (let isWhole = false; !isWhole; )
+        ({ unseen, isWhole } = await answeredInTurn(unseen, right, last, statuses));
+      return inputs;
     });
-    const counts = [...statuses].sort().map(([status, times]) => `${status} ${times}`);
-    console.log(`${count} requests of bytes, seed ${seed}: ${counts.join(', ')}`);
-    expect(statuses.size).toBeGreaterThan(3);
+    console.log(inWords(statuses));
+    expect(statuses.size).toBeGreaterThan(8);
     await expectUnharmed();
     await expect.poll(openDescriptors, { timeout: 20_000 }).toBeLessThanOrEqual(before + 5);
   });
@@ -129,46 +116,61 @@ describe('hostile input', () => {
   it('as messages of a WebSocket ends in an answer or a close with a code of the protocol', {
     timeout,
   }, async () => {
-    const subscribe = (query: Buffer, id: number) =>
-      Buffer.from(
-        JSON.stringify({ id: `${id}`, type: 'subscribe', payload: { query: `${query}` } }),
-      );
+    const message = (type: string, more: object) => Buffer.from(JSON.stringify({ type, ...more }));
+    const subscribe = (id: string, query: Buffer, more: object = {}) =>
+      message('subscribe', { id, payload: { query: `${query}`, ...more } });
     const types = ['ping', 'pong', 'complete', 'connection_init', 'next', 'error'];
     const messages = [
-      ...documents.map(subscribe),
-      ...types.map((type) => Buffer.from(JSON.stringify({ type, id: '1', payload: {} }))),
+      ...documents.map((document) => subscribe('1', document)),
+      ...types.map((type) => message(type, { id: '1', payload: {} })),
     ];
-    const frames = messages.map((message) => frame(message));
-    const before = await openDescriptors();
-    // As many at a time as a socket may have under way, and several times that on each.
-    const [atOnce, times] = [25, 2];
-    const each = atOnce * times;
-    const sessions = rounds(200, 200_000);
-    const codes = new Map<number | undefined, number>();
-    await inParallel(sessions, 8, async (next, number) => {
-      const socket = await openRawWebSocket(service.server.port, bearer('ann'));
-      socket.send(frame(Buffer.from(JSON.stringify({ type: 'connection_init' }))));
-      expect(await socket.until(1, /connection_ack/)).toBe(true);
-      // Damaged documents in true messages leave the socket open: each of them is answered.
-      for (let id = 1; id < each; id += 1) {
-        socket.send(frame(subscribe(mutated(documents, marks, next), id)));
-        if (id % atOnce !== 0 && id < each - 1) continue;
-        const areAnswered = await socket.until(id, /"type":"(?:error|complete)"/);
-        if (!areAnswered) expect.fail(`session ${number}, seed ${seed}: ended by message ${id}`);
+    const frames = messages.map((each) => frame(each));
+    const init = frame(message('connection_init', {}));
+    const right = frame(subscribe('right', Buffer.from('{ viewer { role } }')));
+    const rightly = '{"id":"right","type":"next","payload":{"data":{"viewer":{"role":"ADMIN"}}}}';
+    /** A true message of a damaged part, which leaves the socket open; the id if it has an answer. */
+    const draw = (next: Random, id: string): { readonly bytes: Buffer; readonly id?: string } => {
+      const part = mutated(documents, marks, next);
+      const kind = next(8);
+      if (kind === 0) return { bytes: fragments(subscribe(id, part), next(100)), id };
+      if (kind === 1) {
+        const more = { variables: { id: `${part}` }, operationName: next(2) === 0 ? 'A' : null };
+        return { bytes: frame(subscribe(id, documents[0] ?? part, more)), id };
       }
+      if (kind === 2) return { bytes: frame(message('ping', { payload: { part: `${part}` } })) };
+      if (kind === 3) return { bytes: frame(message('complete', { id: `x${part}` })) };
+      if (kind === 4) return { bytes: frame(part.subarray(0, 125), next(2) === 0 ? 9 : 10) };
+      return { bytes: frame(subscribe(id, part)), id };
+    };
+    const before = await openDescriptors();
+    // As many at a time as a socket may have under way, and one that is right.
+    const atOnce = 49;
+    const codes = new Map<number | undefined, number>();
+    await inParallel(inputCount(10_000), 4, async (next, number) => {
+      const socket = await openRawWebSocket(service.server.port, bearer('ann'));
+      const fail = (what: string) =>
+        expect.fail(`session ${number}, seed ${seed}: ${what}; ${socket.texts.join('\n')}`);
+      socket.send(init);
+      if (!(await socket.until(1, /connection_ack/))) fail('not let in');
+      const drawn = Array.from({ length: atOnce }, (_, id) => draw(next, `m${id}`));
+      const due = new Set(['right', ...drawn.flatMap(({ id }) => id ?? [])]);
+      socket.send(Buffer.concat([...drawn.map(({ bytes }) => bytes), right]));
+      const end = /^\{"id":"([^"]*)","type":"(?:error|complete)"/;
+      if (!(await socket.until(due.size, end))) fail(`${due.size} answers were due`);
+      for (const text of socket.texts) {
+        const [, id] = end.exec(text) ?? [];
+        if (id !== undefined && !due.delete(id)) fail(`answered ${id} twice`);
+      }
+      if (due.size > 0 || !socket.texts.includes(rightly)) fail('an answer of its own to each');
       // The last one is damaged itself, as a message or down to the bits of its frame.
       socket.send(
         number % 2 === 0 ? frame(mutated(messages, marks, next)) : mutated(frames, marks, next),
       );
-      const code = await socket.end();
-      codes.set(code, (codes.get(code) ?? 0) + 1);
-      const said = socket.texts.join('\n');
-      if (/INTERNAL_SERVER_ERROR|node_modules|did you mean/i.test(said))
-        expect.fail(`session ${number}, seed ${seed}: ${said}`);
+      count(codes, await socket.end());
+      if (leak.test(socket.texts.join('\n'))) fail('says too much');
+      return atOnce + 1;
     });
-    console.log(
-      `${sessions * each} messages, seed ${seed}, closed with ${[...codes].map((pair) => pair.join(': ')).join(', ')}`,
-    );
+    console.log(`closed with ${inWords(codes)}`);
     for (const code of codes.keys())
       expect([undefined, 1000, 1002, 1003, 1007, 1009, 4400, 4403, 4409, 4429]).toContain(code);
     await expect.poll(() => service.fleet.following + service.fleet.watching).toBe(0);
@@ -176,25 +178,6 @@ describe('hostile input', () => {
     await expect.poll(openDescriptors, { timeout: 20_000 }).toBeLessThanOrEqual(before + 5);
   });
 });
-
-/** What comes back until the end, which is the service's to make: nothing more is coming. */
-function exchange(bytes: Buffer): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(service.server.port, '127.0.0.1');
-    let text = '';
-    socket.setTimeout(20_000, () => {
-      socket.destroy();
-      reject(new Error(`no answer and no end: ${JSON.stringify(bytes.toString('latin1'))}`));
-    });
-    socket.on('data', (piece) => {
-      text += piece.toString('latin1');
-    });
-    // Reset, where it was closed before it took all: that is an end as well.
-    socket.on('error', () => undefined);
-    socket.once('close', () => resolve(text));
-    socket.end(bytes);
-  });
-}
 
 describe('a service that stops with 200 open streams', () => {
   it('ends each with a reason, closes the sockets with 1001, and leaves nothing', async () => {

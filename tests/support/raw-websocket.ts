@@ -8,6 +8,13 @@ export function frame(payload: Buffer, opcode = 1): Buffer {
   return Buffer.concat([Buffer.from([0x80 | opcode, ...size, 0, 0, 0, 0]), payload]);
 }
 
+/** The same message in two frames. */
+export function fragments(payload: Buffer, at: number): Buffer {
+  const first = frame(payload.subarray(0, at));
+  first[0] = 1;
+  return Buffer.concat([first, frame(payload.subarray(at), 0)]);
+}
+
 export interface RawWebSocket {
   /** Bytes as they are. */
   send(bytes: Buffer): void;
@@ -27,7 +34,7 @@ export async function openRawWebSocket(
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   const texts: string[] = [];
   let code: number | undefined;
-  let rest = Buffer.alloc(0);
+  let rest: Buffer = Buffer.alloc(0);
   const closed = new Promise<false>((resolve) => socket.once('close', () => resolve(false)));
   // Whoever is cut off in the middle of what it sends is told so, and the close follows.
   socket.on('error', () => undefined);
@@ -49,7 +56,7 @@ export async function openRawWebSocket(
   if (!answer.toString('latin1').startsWith('HTTP/1.1 101 ') || end < 0)
     throw new Error(`no WebSocket: ${answer.toString('latin1').slice(0, 200)}`);
   const read = (piece: Buffer) => {
-    rest = Buffer.concat([rest, piece]);
+    rest = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
     for (;;) {
       const short = (rest[1] ?? 0) & 0x7f;
       const head = short < 126 ? 2 : short === 126 ? 4 : 10;
@@ -78,7 +85,11 @@ export async function openRawWebSocket(
       if (!socket.writableEnded) socket.write(bytes);
     },
     async until(count, what) {
-      const there = () => texts.filter((text) => what.test(text)).length >= count;
+      let [seen, found] = [0, 0];
+      const there = () => {
+        for (; seen < texts.length; seen += 1) if (what.test(texts[seen] ?? '')) found += 1;
+        return found >= count;
+      };
       while (!there()) {
         const more = once(socket, 'data').then(
           () => true,
