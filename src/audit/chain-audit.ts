@@ -23,7 +23,7 @@ import type { ChainKeys } from './chain-key.ts';
 import { ClaimClock } from './claim-clock.ts';
 import { decodePageCursor, encodePageCursor } from './cursor.ts';
 import { Feed } from './feed.ts';
-import { writeHead } from './head.ts';
+import { HeadKeeper } from './head-keeper.ts';
 import { Idempotency } from './idempotency.ts';
 import { findClaim, releaseClaim, storeAnswers, unansweredOutcomes } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
@@ -34,8 +34,8 @@ import type { Head } from './sealing.ts';
 import { auditChannel, type TableWriter } from './table-writer.ts';
 import { ChainWriter, unavailable } from './writer.ts';
 
-const headEveryRows = 100;
-const headEveryMs = 60_000;
+/** How often the head is noted, and old keys are forgotten, where nothing else asks for it. */
+const tidyEveryMs = 60_000;
 /** Alarms are kept as problems, the newest ones. */
 const mostAlarms = 20;
 
@@ -43,7 +43,6 @@ const mostAlarms = 20;
 export class ChainAudit implements Audit {
   readonly added = new Bell();
   readonly restored = new Bell();
-  readonly #stateDir: string;
   readonly #chain: string;
   readonly #keys: ChainKeys;
   readonly #journal: Journal;
@@ -61,9 +60,8 @@ export class ChainAudit implements Audit {
   /** Alarms that end when everything is recorded. */
   readonly #passing: AuditProblem[] = [];
   readonly #closing = new AbortController();
-  #headNoted: number;
-  #headWriting: Promise<void> | undefined;
-  #cancelHead: () => void = () => {};
+  readonly #heads: HeadKeeper;
+  #cancelTidying: () => void = () => {};
 
   constructor(parts: {
     readonly stateDir: string;
@@ -80,7 +78,6 @@ export class ChainAudit implements Audit {
     readonly pollMs: number;
   }) {
     const { chain, keys, journal, table, database, log, clock, withinMs } = parts;
-    this.#stateDir = parts.stateDir;
     this.#chain = chain;
     this.#keys = keys;
     this.#journal = journal;
@@ -88,12 +85,15 @@ export class ChainAudit implements Audit {
     this.#log = log;
     this.#clock = clock;
     this.#withinMs = withinMs;
-    this.#headNoted = parts.head.sequence;
     const { head, bootId } = parts;
     const stored = () => this.#rowsStored();
     const restored = () => this.restored.ring();
     this.#writer = new ChainWriter({
       ...{ chain, keys, journal, table, log, head, bootId, withinMs, clock, stored, restored },
+    });
+    this.#heads = new HeadKeeper({
+      ...{ stateDir: parts.stateDir, chain, keys, log, clock, noted: head.sequence },
+      head: () => this.#writer.head,
     });
     const queries = database.drizzle;
     this.#claimClock = new ClaimClock(queries, clock);
@@ -127,7 +127,7 @@ export class ChainAudit implements Audit {
       await this.#writer.catchUp(missing);
     }
     void this.#hear();
-    this.#scheduleHead();
+    this.#tidyLater();
   }
 
   /** No row is written by this process. */
@@ -227,19 +227,18 @@ export class ChainAudit implements Audit {
 
   async [Symbol.asyncDispose]() {
     this.#closing.abort();
-    this.#cancelHead();
+    this.#cancelTidying();
     this.#feed.stop();
     await this.#idempotency.idle();
     await this.#writer.close(5_000);
-    await this.#headWriting;
-    await this.#noteHead();
+    await this.#heads.close();
     await this.#journal[Symbol.asyncDispose]();
   }
 
   #rowsStored(): void {
     this.added.ring();
     if (this.#writer.isDone) this.#passing.length = 0;
-    if (this.#writer.head.sequence - this.#headNoted >= headEveryRows) void this.#noteHead();
+    this.#heads.grown();
   }
 
   /** NOTIFY is a bell only: the feed looks by itself as well. */
@@ -252,32 +251,14 @@ export class ChainAudit implements Audit {
     }
   }
 
-  #scheduleHead(): void {
-    this.#cancelHead = this.#clock.after(headEveryMs, () => {
-      void this.#noteHead();
+  #tidyLater(): void {
+    this.#cancelTidying = this.#clock.after(tidyEveryMs, () => {
+      void this.#heads.note();
       this.#claimClock.forgetOldClaims().catch((error: unknown) => {
         this.#log.warn({ err: error }, 'old idempotency keys could not be forgotten');
       });
-      if (!this.#closing.signal.aborted) this.#scheduleHead();
+      if (!this.#closing.signal.aborted) this.#tidyLater();
     });
-  }
-
-  async #noteHead(): Promise<void> {
-    const { sequence, hash } = this.#writer.head;
-    if (sequence === this.#headNoted || this.#headWriting !== undefined) return;
-    const before = this.#headNoted;
-    this.#headNoted = sequence;
-    const head = { chain: this.#chain, sequence, hash, at: new Date(this.#clock.now()) };
-    this.#headWriting = writeHead(this.#stateDir, this.#keys, head)
-      .then(() => this.#log.info(head, 'audit head'))
-      .catch((error: unknown) => {
-        this.#headNoted = before;
-        this.#log.error({ err: error }, 'the head of the audit chain could not be noted');
-      })
-      .finally(() => {
-        this.#headWriting = undefined;
-      });
-    await this.#headWriting;
   }
 
   #withinMsOf(claim: IdempotencyClaim | undefined): number {
