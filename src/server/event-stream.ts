@@ -2,6 +2,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { ExecutionResult } from 'graphql';
 import { MadeOf } from '../made-of.ts';
+import type { AuthorityWatch } from '../resolvers/authority-watch.ts';
 import { Outlet } from './outlet.ts';
 import { head } from './respond.ts';
 import { resultBytes } from './result-bytes.ts';
@@ -10,6 +11,8 @@ import { sendAtOnce } from './send-at-once.ts';
 /** Some browsers take no header until there is a body, and a proxy no silence. */
 const ping = chunkOf(Buffer.from(':\n\n'));
 const pingMs = 12_000;
+/** For who reads nothing when its credential ends: far below the second in which all must be over. */
+const lastWordsMs = 500;
 const complete = Buffer.from('event: complete\ndata:\n\n');
 /** Lines end here for many a reader, though not for the standard: text of a member must not begin a field. */
 const lineEnds = ['\u0085', '\u2028', '\u2029'];
@@ -26,11 +29,14 @@ const known = new MadeOf<ExecutionResult, Chunk>();
  * The results of a subscription as server-sent events, whose bytes are made once for all who are sent
  * the same. Reads on only when the connection took what was read, so a slow reader holds back its
  * source and nothing else.
+ *
+ * @param watch looks at the authority of the stream, for as long as its reader holds it back
  */
 export async function eventStream(
   response: ServerResponse,
   results: AsyncIterator<ExecutionResult, void>,
   headers: OutgoingHttpHeaders,
+  watch: () => AuthorityWatch,
 ): Promise<void> {
   // What a source says about being left concerns nobody.
   const leave = () => {
@@ -53,7 +59,10 @@ export async function eventStream(
   }, pingMs);
   try {
     for (;;) {
-      if (outlet.isFull) await outlet.untilDrained();
+      if (outlet.isFull && !(await hasRoom(outlet, watch))) {
+        response.destroy();
+        break;
+      }
       const step = await results.next();
       if (step.done === true || response.destroyed) break;
       send(step.value);
@@ -65,6 +74,15 @@ export async function eventStream(
   }
   if (response.destroyed) leave();
   response.end(complete);
+}
+
+/** Resolves when there is room; with false when the credential has ended and there still is none. */
+async function hasRoom(outlet: Outlet, watch: () => AuthorityWatch): Promise<boolean> {
+  using authority = watch();
+  await outlet.untilDrained(authority.signal);
+  const isWithdrawn = authority.end === 'withdrawn';
+  await outlet.untilDrained(isWithdrawn ? AbortSignal.timeout(lastWordsMs) : undefined);
+  return !outlet.isFull;
 }
 
 /**

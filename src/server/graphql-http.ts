@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Viewer } from '../auth/viewer.ts';
 import { escapeText } from '../escape.ts';
 import { jsonText } from '../json-text.ts';
+import { watchAuthority } from '../resolvers/authority-watch.ts';
 import type { RequestErrorCode } from '../resolvers/request-error.ts';
 import { asksToSignIn, mostAnonymousBytes, nobody } from './anonymous.ts';
 import { BodyTooLargeError, readBody } from './body.ts';
@@ -172,7 +173,9 @@ async function run(
   const isEvents = contentType.startsWith('text/event-stream');
   const bytes = Buffer.from(await result.text());
   if (stream !== undefined && isEvents)
-    return await eventStream(response, stream, { 'content-type': contentType, ...answer });
+    return await eventStream(response, stream, { 'content-type': contentType, ...answer }, () =>
+      watchAuthority(operation, gone.signal),
+    );
   await stream?.return?.();
   if (result.status === 200 && reads.canBeKept && !isEvents) {
     door.kept.keep(key, { ...readyAnswer(contentType, bytes), reads });

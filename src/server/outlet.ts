@@ -27,8 +27,8 @@ export class Outlet implements Disposable {
     return this.#stream.writableNeedDrain && !this.#stream.destroyed;
   }
 
-  async untilDrained(): Promise<void> {
-    while (this.isFull) await this.#drained.wait();
+  async untilDrained(signal?: AbortSignal): Promise<void> {
+    while (this.isFull && signal?.aborted !== true) await this.#drained.wait(signal);
   }
 
   /**

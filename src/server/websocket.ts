@@ -5,6 +5,7 @@ import { type ExecutionArgs, type ExecutionResult, GraphQLError, getOperationAST
 import { handleProtocols, makeServer, type Context as SocketContext } from 'graphql-ws';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Authenticated, Viewer } from '../auth/viewer.ts';
+import { sleep } from '../concurrency/clock.ts';
 import { watchAuthority } from '../resolvers/authority-watch.ts';
 import type { Context } from '../resolvers/context.ts';
 import { RequestError } from '../resolvers/request-error.ts';
@@ -47,6 +48,7 @@ type Socket = SocketContext<Record<string, unknown>, Extra>;
 
 /** Long enough for the last words of the streams, far below the second in which all must be over. */
 const lastWordsMs = 250;
+const closingMs = 500;
 const pingMs = 12_000;
 
 const noCookie = new RequestError(
@@ -259,8 +261,12 @@ async function closeWhenAuthorityEnds(door: Door, extra: Extra, viewer: Viewer):
     await new Promise((resolve) => {
       watch.signal.addEventListener('abort', resolve, { once: true });
     });
-  if (watch.end === 'withdrawn')
-    setTimeout(() => extra.socket.close(4403, 'Your credential has ended'), lastWordsMs);
+  if (watch.end !== 'withdrawn') return;
+  await sleep(lastWordsMs);
+  extra.socket.close(4403, 'Your credential has ended');
+  // Who reads nothing never answers that.
+  await sleep(closingMs);
+  extra.socket.terminate();
 }
 
 function envelopedOf<Enveloped>(

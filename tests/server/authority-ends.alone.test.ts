@@ -18,10 +18,12 @@ import { bootId, listing, pathHex, SyntheticFleet, server } from '../support/syn
  * comes after, and the connection is over.
  */
 
-/** A pane that never stops printing. */
+const floods = 1;
+
+/** A pane that never stops printing, and one that prints more than any connection takes. */
 class PrintingFleet extends SyntheticFleet {
   override async *output(
-    _pane: PaneRef,
+    { pane }: PaneRef,
     _after: string | undefined,
     signal: AbortSignal,
   ): AsyncGenerator<PaneOutputEvent> {
@@ -30,7 +32,7 @@ class PrintingFleet extends SyntheticFleet {
         kind: 'chunk',
         cursor: `at-${count}`,
         at: new Date(),
-        data: Buffer.from('x'),
+        data: Buffer.from('x'.repeat(pane === floods ? 65_536 : 1)),
         carry: Buffer.alloc(0),
         state: 'text',
       };
@@ -50,14 +52,14 @@ beforeAll(async () => {
 });
 afterAll(() => service?.[Symbol.asyncDispose]());
 
-const pane = () =>
+const pane = (number = 0) =>
   encodeId({
     type: 'TmuxPane',
     ref: {
       memberId: ann.id,
       pathHex: pathHex('/tmp/tmux-1001/default-1'),
       generation: `${bootId}:4001:100001`,
-      pane: 0,
+      pane: number,
     },
   });
 const query = `subscription($pane: ID!) { paneOutput(paneId: $pane) {
@@ -194,7 +196,7 @@ describe.each([
   });
 
   it('ends when its key expires', async () => {
-    const expiresAt = new Date(Date.now() + 3_000);
+    const expiresAt = new Date(Date.now() + 2_000);
     const watched = watch(await byKey(expiresAt));
     await printing(watched);
     await endsWithin(watched, how, expiresAt.getTime());
@@ -223,4 +225,47 @@ it('ends on a socket that goes on when a new role no longer reaches the pane', a
     new Promise((resolve) => setTimeout(resolve, 600, 'open')),
   ]);
   expect(early).toBe('open');
+});
+
+it('ends also where nothing is read, and the connection with it', async () => {
+  const open = async () => {
+    const text = await (await fetch(`${service.url}/metrics`)).text();
+    return ['subscriptions', 'websockets'].map((name) =>
+      Number(new RegExp(`^muxwarden_${name} (\\d+)$`, 'm').exec(text)?.[1]),
+    );
+  };
+  const [streams = 0, sockets = 0] = await open();
+  const credential = await byKey();
+  const payload = { query, variables: { pane: pane(floods) } };
+  const url = `${service.url.replace('http', 'ws')}/graphql`;
+  const { headers } = credential;
+  const socket = new WebSocket(url, 'graphql-transport-ws', { headers });
+  socket.on('error', () => undefined);
+  socket.once('open', () => socket.send('{"type":"connection_init"}'));
+  socket.once('message', () => {
+    socket.send(JSON.stringify({ id: '1', type: 'subscribe', payload }));
+    socket.pause();
+  });
+  const leave = new AbortController();
+  try {
+    await fetch(`${service.url}/graphql`, {
+      method: 'POST',
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        accept: 'text/event-stream',
+      },
+      body: JSON.stringify(payload),
+      signal: leave.signal,
+    });
+    await expect.poll(open, { timeout: 10_000 }).toEqual([streams + 2, sockets + 1]);
+    // Until the system takes no more either.
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await service.keys.revoke(credential.id);
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    expect(await open()).toEqual([streams, sockets]);
+  } finally {
+    leave.abort();
+    socket.terminate();
+  }
 });

@@ -5,13 +5,17 @@ import type { ExecutionResult } from 'graphql';
 import { expect, it } from 'vitest';
 import { eventStream } from '../../src/server/event-stream.ts';
 
+const neverFull = (): never => {
+  throw new Error('the connection takes all of it');
+};
+
 it('an event is one line for every reader, whatever ends a line for it, and unchanged as JSON', async () => {
   const text = 'a\u2028event: complete\u2029data: forged\u0085é\n\r\v\f\u001c\u{1f642}z';
   const server = createServer((_, response) => {
     const results = (async function* () {
       yield { data: { text } };
     })();
-    void eventStream(response, results, { 'content-type': 'text/event-stream' });
+    void eventStream(response, results, { 'content-type': 'text/event-stream' }, neverFull);
   }).listen(0, '127.0.0.1');
   try {
     await once(server, 'listening');
@@ -60,7 +64,7 @@ const end = '\r\n0\r\n\r\n';
 
 it('where the client knows no chunks there are none', async () => {
   const answer = await answerTo((_, response) => {
-    void eventStream(response, counted(), {});
+    void eventStream(response, counted(), {}, neverFull);
   }, 'GET / HTTP/1.0\r\n\r\n');
   const [, body] = answer.split('\r\n\r\n');
   const events = [0, 1, 2].map((n) => `event: next\ndata: {"data":{"n":${n}}}\n\n`);
@@ -75,7 +79,7 @@ it.each([
   async (_, said) => {
     const listening = new Set<number>();
     const listener: RequestListener = ({ socket }, response) => {
-      void eventStream(response, counted(), {}).then(() =>
+      void eventStream(response, counted(), {}, neverFull).then(() =>
         listening.add(socket.listenerCount('drain') + socket.listenerCount('close')),
       );
     };
