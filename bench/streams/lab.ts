@@ -48,9 +48,11 @@ export async function startStreams({
   const directory = join(folder.path, 'tmux');
   await mkdir(directory, { mode: 0o700 });
   const every = everyMs / 1_000;
-  // Who was stopped goes on from now.
-  const program = `$| = 1; use Time::HiRes qw(time sleep); my $at = time + rand ${every}; my $n = 0; while () {
-    my $rest = $at - time; sleep $rest if $rest > 0; $at = time if $rest < -.2; $at += ${every};
+  // tmux continues whatever stops in a pane, so it is told by signals of its own. Who rested goes on from now.
+  const program = `$| = 1; use Time::HiRes qw(time sleep); my $rests = 0; my $at = time + rand ${every}; my $n = 0;
+    $SIG{USR1} = sub { $rests = 1 }; $SIG{USR2} = sub { $rests = 0 }; while () {
+    if ($rests) { sleep .1; $at = time; next } my $rest = $at - time; if ($rest > 0) { sleep $rest; next }
+    $at = time if $rest < -.2; $at += ${every};
     my $head = sprintf "T%d#%d:", time * 1e6, $n++; print $head . "x" x (${bytes - 1} - length $head) . "\\n"; }`;
   const command = ['perl', '-e', program];
   const tmux = stack.use(await startTmux({ version, directory, command, columns: 250 }));
@@ -81,7 +83,7 @@ export async function startStreams({
       return subscribe({ ...to, transport: 'ws', query, variables });
     },
     print(whether) {
-      for (const pid of printing) process.kill(pid, whether ? 'SIGCONT' : 'SIGSTOP');
+      for (const pid of printing) process.kill(pid, whether ? 'SIGUSR2' : 'SIGUSR1');
     },
     async lateness() {
       await rm(late, { force: true });
