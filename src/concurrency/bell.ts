@@ -6,10 +6,7 @@
  * again would keep every loser alive.
  */
 export class Bell {
-  #waiting = new Set<() => void>();
-  /** Those of the last ring, and where among them it has come to. */
-  #woken = new Set<() => void>();
-  #rest = this.#woken.values();
+  readonly #waiting = new Set<() => void>();
 
   /** How many wait now. */
   get waiting(): number {
@@ -17,37 +14,7 @@ export class Bell {
   }
 
   ring(): void {
-    this.begin();
-    this.wake();
-  }
-
-  /** A ring that wakes nobody yet: `wake` does. Ends the one before. */
-  begin(): void {
-    this.wake();
-    // Another one: a set that is cleared leaves a table behind that points to all later ones (made-of.ts).
-    this.#woken = this.#waiting;
-    this.#waiting = new Set();
-    this.#rest = this.#woken.values();
-  }
-
-  /** Wakes one after the other of those whose ring it is, until that is enough; gives whether all are awake. */
-  wake(isEnough = () => false): boolean {
-    for (;;) {
-      const { done, value: wake } = this.#rest.next();
-      if (done) return true;
-      wake();
-      if (isEnough()) return false;
-    }
-  }
-
-  /** Calls it at the next ring, unless it is taken back before; for those who wait again and again. */
-  add(wake: () => void): void {
-    this.#waiting.add(wake);
-  }
-
-  takeBack(wake: () => void): void {
-    this.#waiting.delete(wake);
-    this.#woken.delete(wake);
+    for (const wake of [...this.#waiting]) wake();
   }
 
   /** Resolves at the next ring, or at once when the signal is (or gets) aborted. */
@@ -55,7 +22,7 @@ export class Bell {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
       const wake = () => {
-        this.takeBack(wake);
+        this.#waiting.delete(wake);
         signal?.removeEventListener('abort', wake);
         resolve();
       };

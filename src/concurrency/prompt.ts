@@ -3,7 +3,8 @@
  * but to take it: a thousand who read the same are then served by one plain loop.
  *
  *   take   the next event, where it is there
- *   wait   calls `ring` once, when there may be one again
+ *   wait   calls `ring` once, when there may be one again; where `offer` is given, each next event that is
+ *          there for all who wait is offered instead, as long as it is taken
  *
  * Both only while no `next` is under way. Where `take` has nothing and `wait` is not possible, it is
  * for `next` to say what there is: an end, an error, or something that takes time. It gives whatever
@@ -14,8 +15,14 @@ export const atOnce = Symbol('at once');
 export interface AtOnce<Event> {
   take(): Event | undefined;
   /** False: ask `next`. A ring promises nothing: `take` may find nothing, and `wait` be impossible. */
-  wait(ring: () => void): boolean;
+  wait(ring: () => void, offer?: Offer<Event>): boolean;
 }
+
+/**
+ * Takes the next event, and goes on waiting; or false, and it is rung: the event is still to be had. Never
+ * throws, for the others are told in the same loop.
+ */
+export type Offer<Event> = (event: Event) => boolean;
 
 export interface Prompt<Event> extends AsyncIterableIterator<Event, void> {
   readonly [atOnce]: AtOnce<Event>;
@@ -27,13 +34,15 @@ export function isPrompt<Event>(
   return iterator !== undefined && atOnce in iterator;
 }
 
-/** For an iterator over another: as prompt as that one, once there is one, and while it may be read. */
-export function over<Below, Event>(
-  below: () => AsyncIterator<Below, unknown> | undefined,
+/**
+ * An iterator over another that gives the same events: as prompt as that one, once there is one, and while it
+ * may be read. Offers are that one's, so it must have been left when this may not be read any more.
+ */
+export function through<Event>(
+  below: () => AsyncIterator<Event, unknown> | undefined,
   mayRead: () => boolean,
-  map: (event: Below) => Event | undefined,
 ): AtOnce<Event> {
-  let known: AtOnce<Below> | undefined;
+  let known: AtOnce<Event> | undefined;
   const prompt = () => {
     if (known === undefined) {
       const events = below();
@@ -42,10 +51,36 @@ export function over<Below, Event>(
     return known;
   };
   return {
+    take: () => (mayRead() ? prompt()?.take() : undefined),
+    wait: (ring, offer) => mayRead() && prompt()?.wait(ring, offer) === true,
+  };
+}
+
+/** The same for one that makes something of each event. `given` is called when that was taken. */
+export function over<Below, Event>(
+  below: () => AsyncIterator<Below, unknown> | undefined,
+  mayRead: () => boolean,
+  map: (event: Below) => Event,
+  given: (event: Below) => void = () => {},
+): AtOnce<Event> {
+  const { take, wait } = through(below, mayRead);
+  return {
     take() {
-      const event = mayRead() ? prompt()?.take() : undefined;
-      return event === undefined ? undefined : map(event);
+      const event = take();
+      if (event === undefined) return undefined;
+      const made = map(event);
+      given(event);
+      return made;
     },
-    wait: (ring) => mayRead() && prompt()?.wait(ring) === true,
+    wait: (ring, offer) =>
+      wait(
+        ring,
+        offer &&
+          ((event) => {
+            if (!mayRead() || !offer(map(event))) return false;
+            given(event);
+            return true;
+          }),
+      ),
   };
 }

@@ -87,9 +87,9 @@ function events<Event extends PaneOutputEvent | PaneScreenEvent, Value>(
     [atOnce]: over(
       () => state.source,
       () => state.watch?.over === false,
-      (event: Event) => {
-        state.cursor = event.cursor;
-        return name(event);
+      name,
+      ({ cursor }) => {
+        state.cursor = cursor;
       },
     ),
   });

@@ -1,4 +1,4 @@
-import { type AtOnce, atOnce, over, type Prompt } from '../concurrency/prompt.ts';
+import { type AtOnce, atOnce, type Prompt, through } from '../concurrency/prompt.ts';
 
 /**
  * The source of a subscription.
@@ -31,10 +31,9 @@ export function stream<Event>(
     caller?.removeEventListener('abort', leave);
     return { done: true, value: undefined };
   };
-  const below: AtOnce<Event> = over(
+  const below: AtOnce<Event> = through(
     () => events,
     () => !ended && !gone,
-    (event) => event,
   );
   return {
     [Symbol.asyncIterator]() {

@@ -15,17 +15,36 @@ export async function sendAtOnce(
   if (!isPrompt(results) || outlet.isFull) return undefined;
   const { take, wait } = results[atOnce];
   return await new Promise((resolve, reject) => {
+    let isOver = false;
+    const end = (unsent?: ExecutionResult) => {
+      isOver = true;
+      resolve(unsent);
+    };
+    const fail = (error: unknown) => {
+      isOver = true;
+      reject(error);
+    };
     // One at a time: who has more waits for the others all the same.
     const ring = () => {
+      if (isOver) return;
       try {
-        if (outlet.isFull) return resolve(undefined);
+        if (outlet.isFull) return end();
         const result = take();
-        if (result !== undefined && !send(result)) return resolve(result);
-        if (!wait(ring)) resolve(undefined);
+        if (result !== undefined && !send(result)) return end(result);
+        if (!wait(ring, offer)) end();
       } catch (error) {
-        reject(error);
+        fail(error);
       }
     };
-    if (!wait(ring)) resolve(undefined);
+    const offer = (result: ExecutionResult): boolean => {
+      if (isOver || outlet.isFull) return false;
+      try {
+        if (!send(result)) end(result);
+      } catch (error) {
+        fail(error);
+      }
+      return true;
+    };
+    if (!wait(ring, offer)) end();
   });
 }

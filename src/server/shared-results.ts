@@ -1,16 +1,14 @@
 import {
   type ExecutionResult,
   executeSubscriptionEvent,
-  Kind,
-  print,
-  type SelectionSetNode,
   type ValidatedSubscriptionArgs,
-  visit,
 } from 'graphql';
-import { atOnce, isPrompt, type Prompt } from '../concurrency/prompt.ts';
+import { atOnce, isPrompt, type Offer, type Prompt } from '../concurrency/prompt.ts';
 import { MadeOf } from '../made-of.ts';
 import type { Context } from '../resolvers/context.ts';
+import { keyOf } from './asked-key.ts';
 import { audienceOf, type Sight, watched } from './audience.ts';
+import { withShortStacks } from './short-stacks.ts';
 
 /**
  * One execution of an event for all subscribers to whom it looks the same.
@@ -63,6 +61,25 @@ export class SharedResults {
     let late: Promise<ExecutionResult> | undefined;
     const resultOf = (event: unknown) =>
       find(asked, event, context) ?? this.#make(asked, event, validated, context);
+    const keepForNext = (result: Promise<ExecutionResult>) => {
+      late = result;
+      // It is told to `next`, which may never come.
+      result.catch(() => undefined);
+    };
+    const offered = (ring: () => void, offer: Offer<ExecutionResult>) => (event: unknown) => {
+      if (left || late !== undefined) return false;
+      let result: ExecutionResult | Promise<ExecutionResult>;
+      try {
+        result = resultOf(event);
+      } catch {
+        // It is for `take`, which finds the same, to tell.
+        return false;
+      }
+      if (!(result instanceof Promise)) return offer(result);
+      keepForNext(result);
+      ring();
+      return true;
+    };
     return {
       [Symbol.asyncIterator]() {
         return this;
@@ -75,16 +92,15 @@ export class SharedResults {
             if (event === undefined) return undefined;
             const result = resultOf(event);
             if (!(result instanceof Promise)) return result;
-            late = result;
-            // It is told to `next`, which may never come.
-            result.catch(() => undefined);
+            keepForNext(result);
             return undefined;
           } catch (error) {
             leave();
             throw error;
           }
         },
-        wait: (ring) => !left && late === undefined && source?.wait(ring) === true,
+        wait: (ring, offer) =>
+          !left && late === undefined && source?.wait(ring, offer && offered(ring, offer)) === true,
       },
       async next() {
         try {
@@ -144,7 +160,9 @@ export class SharedResults {
   ): ExecutionResult | Promise<ExecutionResult> {
     const { context: contextValue, sight } = watched(context);
     this.#executions += 1;
-    const executing = executeSubscriptionEvent({ ...validated, rootValue: event, contextValue });
+    const executing = withShortStacks(() =>
+      executeSubscriptionEvent({ ...validated, rootValue: event, contextValue }),
+    );
     if (!(executing instanceof Promise)) return keep(made, executing, sight(), context);
     // A failure is told to who executes; who waits for it executes itself.
     const settled = executing.then(
@@ -222,35 +240,4 @@ function keep(
   if (reach === 'anyone') made.anyone = kept;
   else made.byAudience.set(audienceOf(viewer, reach), kept);
   return result;
-}
-
-/**
- * What is asked of an event. The arguments of the subscription field itself are not in it: they
- * choose the events, which are other objects then.
- */
-function keyOf({ operation, fragmentDefinitions, variableValues }: ValidatedSubscriptionArgs) {
-  const chosen = {
-    ...operation,
-    variableDefinitions: [],
-    selectionSet: withoutArguments(operation.selectionSet),
-  };
-  const definitions = [chosen, ...Object.values(fragmentDefinitions)];
-  const values: Record<string, unknown> = {};
-  for (const definition of definitions)
-    visit(definition, {
-      VariableDefinition: () => false,
-      Variable({ name }) {
-        values[name.value] = variableValues.coerced[name.value];
-      },
-    });
-  return JSON.stringify([definitions.map((definition) => print(definition)), values]);
-}
-
-function withoutArguments(selectionSet: SelectionSetNode): SelectionSetNode {
-  const selections = selectionSet.selections.map((selection) => {
-    if (selection.kind === Kind.FIELD) return { ...selection, arguments: [] };
-    if (selection.kind === Kind.FRAGMENT_SPREAD) return selection;
-    return { ...selection, selectionSet: withoutArguments(selection.selectionSet) };
-  });
-  return { ...selectionSet, selections };
 }

@@ -20,11 +20,11 @@ export function sentOn(
   results: AsyncGenerator<ExecutionResult, void, void>,
 ): AsyncGenerator<ExecutionResult, void, void> {
   const begin = Buffer.from(`{"id":${JSON.stringify(id)},"type":"next","payload":`);
+  const { OPEN } = socket;
   let left = false;
   const send = (result: ExecutionResult): boolean => {
     if (result.errors !== undefined) return false;
-    if (!left && socket.readyState === socket.OPEN)
-      frames.send(outlet, begin, resultBytes(result), end);
+    if (!left && socket.readyState === OPEN) frames.send(outlet, begin, resultBytes(result), end);
     return true;
   };
   return {

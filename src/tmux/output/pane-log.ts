@@ -1,4 +1,3 @@
-import { Bell } from '../../concurrency/bell.ts';
 import type { Clock } from '../../concurrency/clock.ts';
 import type {
   PaneCloseReason,
@@ -9,6 +8,7 @@ import type {
 import type { Epochs } from './output-cursor.ts';
 import { OutputLog } from './output-log.ts';
 import { stateAfter } from './plain-text.ts';
+import { type Chunk, WaitingReaders } from './waiting-readers.ts';
 
 /**
  * One pane's output while somebody watches it: the bytes, what happened between them (marks), and
@@ -59,8 +59,6 @@ const turnMs = 8;
 const mostMarks = 64;
 const mostChunks = 6;
 
-type Chunk = Extract<PaneOutputEvent, { kind: 'chunk' }>;
-
 interface Read {
   readonly from: number;
   readonly to: number;
@@ -70,7 +68,7 @@ interface Read {
 export class PaneLog {
   readonly pane: number;
   readonly bytes: OutputLog;
-  readonly bell = new Bell();
+  readonly readers = new WaitingReaders();
   snapshot: Snapshot | undefined;
   readonly #clock: Clock;
   readonly #gatherBytes: number;
@@ -158,7 +156,8 @@ export class PaneLog {
     this.#gathering = undefined;
     if (this.#published === this.bytes.end) return;
     // Who was still to be told of what was before gets that now, as all others did.
-    this.bell.begin();
+    this.readers.tell();
+    this.#offer(this.#published, this.bytes.end);
     this.#published = this.bytes.end;
     this.#nextAt = Math.max(this.#nextAt, this.#clock.monotonic());
     const isBegun = this.#toldMs !== undefined;
@@ -166,11 +165,18 @@ export class PaneLog {
     if (!isBegun) this.#tell();
   }
 
+  /** One chunk for all who wait, unless the stretch is cut, or begins before what is still held. */
+  #offer(from: number, to: number): void {
+    const isWhole = from >= this.bytes.start && cutAfter(from) >= to;
+    const chunk = isWhole && this.readers.size > 0 ? this.chunk(from, to) : undefined;
+    this.readers.begin({ from, to, chunk });
+  }
+
   /** In turns, for a thousand readers take longer than the event loop may be held. */
   #tell(): void {
     const from = this.#clock.monotonic();
     const took = () => this.#clock.monotonic() - from;
-    const all = this.bell.wake(() => took() >= turnMs);
+    const all = this.readers.tell(() => took() >= turnMs);
     this.#toldMs = (this.#toldMs ?? 0) + took();
     if (!all) {
       setImmediate(() => this.#tell());
@@ -188,7 +194,7 @@ export class PaneLog {
     // A later mark brings size and screen up to date just as well.
     if (this.#marks.length > mostMarks) this.#marks.shift();
     this.flush();
-    this.bell.ring();
+    this.readers.rouse();
   }
 
   /** What tmux says of the pane now, whoever asked. */
@@ -244,7 +250,7 @@ export class PaneLog {
     this.#published = this.bytes.end;
     this.#chunks = [];
     this.snapshot = undefined;
-    this.bell.ring();
+    this.readers.rouse();
   }
 
   /** `last`: what it shows in the end, where that can still be had. */
@@ -254,13 +260,13 @@ export class PaneLog {
       this.#last = last;
     }
     this.flush();
-    this.bell.ring();
+    this.readers.rouse();
   }
 
   detach(): void {
     this.#detached = true;
     this.flush();
-    this.bell.ring();
+    this.readers.rouse();
   }
 
   /**
@@ -268,7 +274,7 @@ export class PaneLog {
    * same ones. Those who are behind do: long stretches are cut at the same places for everybody.
    */
   chunk(from: number, to: number): Chunk {
-    const until = Math.min(to, from - (from % chunkBytes) + chunkBytes);
+    const until = Math.min(to, cutAfter(from));
     const known = this.#chunks.find((read) => read.from === from && read.to === until);
     if (known !== undefined) return known.chunk;
     const data = this.bytes.read(from, until);
@@ -297,6 +303,11 @@ export class PaneLog {
       if (start === bytes.start || data.includes(0x1b)) return stateAfter(data, 'text');
     }
   }
+}
+
+/** Where a chunk that begins at `offset` ends at the latest. */
+function cutAfter(offset: number): number {
+  return offset - (offset % chunkBytes) + chunkBytes;
 }
 
 /** `ESC [ ? 47 l`, `1047`, `1049`, also among other modes; cut over two pieces it is missed. */

@@ -1,5 +1,5 @@
 import { sleep } from '../../concurrency/clock.ts';
-import { atOnce, type Prompt } from '../../concurrency/prompt.ts';
+import { atOnce, type Offer, type Prompt } from '../../concurrency/prompt.ts';
 import { isRefusal, ListingUnknownError, NotFoundError } from '../errors.ts';
 import type { MemberTmux } from '../member-tmux.ts';
 import type { PaneRef } from '../model.ts';
@@ -9,6 +9,7 @@ import type { OutputCursor } from './output-cursor.ts';
 import { drained, type Mark, type PaneEnd, type PaneLog, type Snapshot } from './pane-log.ts';
 import { whereabouts } from './pane-whereabouts.ts';
 import type { Seat } from './session-watches.ts';
+import type { Chunk, WaitingReader } from './waiting-readers.ts';
 
 /**
  * One reader of a pane: an offset in its log, moved on only when somebody takes an event. What
@@ -37,7 +38,7 @@ const firstReconnectMs = 250;
 const mostReconnectMs = 60_000;
 const steadyMs = 10_000;
 
-export class PaneReader {
+export class PaneReader implements WaitingReader {
   readonly #host: ReaderHost;
   readonly #pane: PaneRef;
   readonly #signal: AbortSignal;
@@ -53,8 +54,10 @@ export class PaneReader {
   #cursor: string;
   #gap: PaneGapReason | undefined;
   #begun = false;
-  /** Called at the next ring. */
+  /** Called when there is something to be looked at. */
   #waiting: (() => void) | undefined;
+  /** Who waits takes the next chunk by this. */
+  #take: Offer<PaneOutputEvent> | undefined;
   /** As the signal, which is slow to look at, and this is looked at for each event. */
   #left = false;
   #shown: Snapshot | undefined;
@@ -98,9 +101,9 @@ export class PaneReader {
     return Object.assign(this.#events(), {
       [atOnce]: {
         take: () => (this.#isLevel() ? this.#next(this.#seat.log) : undefined),
-        wait: (ring: () => void) => {
+        wait: (ring: () => void, offer?: Offer<PaneOutputEvent>) => {
           const rests = this.#rests();
-          if (rests) this.#ring(ring);
+          if (rests) this.#wait(ring, offer);
           return rests;
         },
       },
@@ -127,7 +130,7 @@ export class PaneReader {
           return;
         } else if (log.detached) await this.#moveOn();
         else if (this.#staleFrom !== undefined) await this.#renew(this.#staleFrom);
-        else await new Promise<void>((resolve) => this.#ring(resolve));
+        else await new Promise<void>((resolve) => this.#wait(resolve));
       }
     } finally {
       this.#signal.removeEventListener('abort', release);
@@ -139,17 +142,31 @@ export class PaneReader {
   #release(): void {
     this.#left = true;
     this.#seat[Symbol.dispose]();
-    const ring = this.#waiting;
-    if (ring === undefined) return;
-    this.#waiting = undefined;
-    this.#seat.log.bell.takeBack(ring);
-    ring();
+    this.ring();
   }
 
-  /** Calls it at the next ring of the log, or at the end of this reader, which need not listen to that. */
-  #ring(ring: () => void): void {
-    this.#seat.log.bell.add(ring);
+  /** `ring` is called also at the end of this reader, which nobody need listen to then. */
+  #wait(ring: () => void, offer?: Offer<PaneOutputEvent>): void {
     this.#waiting = ring;
+    this.#take = offer;
+    this.#seat.log.readers.add(this);
+  }
+
+  offer(from: number, to: number, chunk: Chunk): void {
+    // It came back while others were still told.
+    if (this.#offset === to) return;
+    if (this.#offset === from && this.#take?.(chunk) === true) {
+      this.#offset = to;
+      this.#cursor = chunk.cursor;
+    } else this.ring();
+  }
+
+  ring(): void {
+    const ring = this.#waiting;
+    this.#waiting = undefined;
+    this.#take = undefined;
+    this.#seat.log.readers.delete(this);
+    ring?.();
   }
 
   /** Where it stands, the log goes on. */

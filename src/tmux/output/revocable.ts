@@ -1,4 +1,4 @@
-import { atOnce, over, type Prompt } from '../../concurrency/prompt.ts';
+import { atOnce, type Prompt, through } from '../../concurrency/prompt.ts';
 
 /**
  * An iterator that begins with its first `next`, and that can be ended from outside at any moment:
@@ -22,10 +22,9 @@ export function revocable<T>(
     return { done: true, value: undefined };
   };
   return {
-    [atOnce]: over(
+    [atOnce]: through(
       () => events,
       () => !revoked,
-      (event) => event,
     ),
     async next() {
       if (revoked) return end();

@@ -40,8 +40,12 @@ function begun(signal: AbortSignal) {
   return { log, clock, events };
 }
 
-it('read at once or by promises, in any order, the events are the same: each byte once, or its gap', async () => {
-  const step = fc.constantFrom('say', 'say much', 'resize', 'at once', 'at once', 'next', 'time');
+it('read at once, as it is offered or by promises, in any order, the events are the same: each byte once, or its gap', async () => {
+  const step = fc.constantFrom(
+    ...(['say', 'say', 'say much', 'resize', 'at once', 'at once', 'next', 'time'] as const),
+    ...(['offered', 'offered once'] as const),
+  );
+  let offered = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const left = new AbortController();
@@ -57,14 +61,23 @@ it('read at once or by promises, in any order, the events are the same: each byt
         });
         return settle();
       };
-      const take = async () => {
+      /** So many more are taken as they are offered. */
+      let wanted = 0;
+      const offer = (event: PaneOutputEvent) => {
+        if (reading !== undefined || wanted-- <= 0) return false;
+        got.push(event);
+        offered += 1;
+        return true;
+      };
+      const take = async (more: number) => {
         if (reading !== undefined) return await settle();
         const event = lane.take();
+        wanted = more;
         if (event !== undefined) got.push(event);
-        else if (!lane.wait(() => {})) await next();
+        else if (!lane.wait(() => {}, more > 0 ? offer : undefined)) await next();
       };
       await next();
-      for (const each of [...steps, ...Array.from({ length: 12 }, () => 'at once')]) {
+      for (const each of [...steps, ...Array.from({ length: 12 }, () => 'at once' as const)]) {
         if (each === 'say' || each === 'say much') {
           const text = `${said++} `.padEnd(each === 'say' ? 4 : 50, '.');
           log.append(Buffer.from(text));
@@ -77,7 +90,7 @@ it('read at once or by promises, in any order, the events are the same: each byt
         else if (each === 'next') await next();
         else {
           await clock.advance(20);
-          await take();
+          await take(each === 'offered' ? 1_000 : each === 'offered once' ? 1 : 0);
         }
       }
       expect(got[0]?.kind).toBe('snapshot');
@@ -96,6 +109,7 @@ it('read at once or by promises, in any order, the events are the same: each byt
     }),
     { numRuns: rounds(60, 2_000) },
   );
+  expect(offered).toBeGreaterThan(0);
 });
 
 it('who leaves while it waits for a ring is rung once, and then there is nothing', async () => {
