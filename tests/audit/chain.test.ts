@@ -6,6 +6,7 @@ import { lastRow, rowsOfChain } from '../../src/audit/audit-table.ts';
 import { readChainKeys, readInstanceId } from '../../src/audit/chain-key.ts';
 import { readHeads } from '../../src/audit/head.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
+import type { AuditEvent } from '../../src/audit/record.ts';
 import type { SealedRow } from '../../src/audit/row.ts';
 import { journalRows, rowsAmong } from '../../src/audit/sources.ts';
 import { compare, type Source, verify } from '../../src/audit/verify.ts';
@@ -31,24 +32,27 @@ describe.each(databaseKinds)('the chain on the %s database', (kind) => {
     const count = rounds(300, 5_000);
     {
       await using audit = await openAudit(stateDir, test.database, log);
-      const events = await Promise.all(
-        Array.from({ length: count }, (_, index) =>
-          audit.append(
-            entry({
-              message: `row ${index} with 世🙂 and \u0000 and \ud800`,
-              before: {
-                generation: 'g',
-                pid: index,
-                version: '3.3a',
-                status: 'RUNNING',
-                sessionCount: 2,
-              },
-              survivors: [{ pid: 1, command: 'a "quoted" \\ one' }],
-              facts: { zebra: -0, apple: true, pathHex: '2f', nothing: null },
-            }),
-          ),
-        ),
-      );
+      const events: AuditEvent[] = [];
+      const append = (index: number) =>
+        audit.append(
+          entry({
+            message: `row ${index} with 世🙂 and \u0000 and \ud800`,
+            before: {
+              generation: 'g',
+              pid: index,
+              version: '3.3a',
+              status: 'RUNNING',
+              sessionCount: 2,
+            },
+            survivors: [{ pid: 1, command: 'a "quoted" \\ one' }],
+            facts: { zebra: -0, apple: true, pathHex: '2f', nothing: null },
+          }),
+        );
+      // No more may wait at a time.
+      for (let from = 0; from < count; from += 1_000) {
+        const part = Array.from({ length: Math.min(1_000, count - from) }, (_, at) => from + at);
+        events.push(...(await Promise.all(part.map(append))));
+      }
       expect(events.map(({ sequence }) => sequence).sort((a, b) => a - b)).toEqual(
         Array.from({ length: count }, (_, index) => index + 1),
       );
