@@ -1,6 +1,5 @@
 import { constants } from 'node:os';
 import { announce } from './announcement.ts';
-import type { Audit } from './audit/audit.ts';
 import { openAudit } from './audit/open-audit.ts';
 import { type AccountStore, openAccounts } from './auth/account-store.ts';
 import { openAuthentication } from './auth/authentication.ts';
@@ -8,13 +7,13 @@ import { type Bootstrapped, bootstrap } from './auth/bootstrap.ts';
 import { type Sessions, signInUrl } from './auth/sessions.ts';
 import { systemClock } from './concurrency/clock.ts';
 import type { Config } from './config.ts';
-import type { Database } from './database/database.ts';
 import { migrate } from './database/migrate.ts';
 import { openDatabase } from './database/open.ts';
 import { openStateDirectory } from './database/state-directory.ts';
 import { watchEventLoop } from './event-loop.ts';
 import { createLogger } from './log.ts';
 import { ownVersion } from './own-version.ts';
+import { whyNotReady } from './resolvers/readiness.ts';
 import { answerRestored, reconcile } from './resolvers/reconcile.ts';
 import { problemsOf } from './resolvers/service.ts';
 import { startServer } from './server/server.ts';
@@ -122,19 +121,6 @@ async function signInLink(
   if (!process.stdout.isTTY || adminKeyFile === null) return null;
   const { token } = await sessions.createLink(member.id);
   return signInUrl(url, token);
-}
-
-async function whyNotReady(database: Database, audit: Audit): Promise<readonly string[]> {
-  const answers = await database.pool.query('select 1').then(
-    () => true,
-    () => false,
-  );
-  return [
-    ...(answers ? [] : ['the database does not answer']),
-    ...(audit.problems().some(({ code }) => code === 'AUDIT_UNAVAILABLE')
-      ? ['acts can not be put on record']
-      : []),
-  ];
 }
 
 /** Whoever asks again after this has lost patience; before, one signal came by two ways. */
