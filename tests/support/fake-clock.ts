@@ -71,6 +71,15 @@ export class FakeClock implements Clock {
   }
 }
 
+/** Time goes by while something is told as well. */
+export class TellingClock extends FakeClock {
+  told = 0;
+
+  override monotonic(): number {
+    return super.monotonic() + this.told;
+  }
+}
+
 /** Runs what promises have made ready, several links of a chain long. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));

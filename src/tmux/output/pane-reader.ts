@@ -152,10 +152,9 @@ export class PaneReader implements WaitingReader {
     this.#seat.log.readers.add(this);
   }
 
-  offer(from: number, to: number, chunk: Chunk): void {
-    // It came back while others were still told.
+  offer(from: number, to: number, chunk: Chunk | undefined): void {
     if (this.#offset === to) return;
-    if (this.#offset === from && this.#take?.(chunk) === true) {
+    if (chunk !== undefined && this.#offset === from && this.#take?.(chunk) === true) {
       this.#offset = to;
       this.#cursor = chunk.cursor;
     } else this.ring();

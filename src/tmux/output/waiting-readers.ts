@@ -4,8 +4,11 @@ export type Chunk = Extract<PaneOutputEvent, { kind: 'chunk' }>;
 
 /** A reader that has all that was published of a pane, and waits for more. */
 export interface WaitingReader {
-  /** The next ones are there: `chunk` holds all from `from` to `to`. It goes on waiting where it took them. */
-  offer(from: number, to: number, chunk: Chunk): void;
+  /**
+   * Those from `from` to `to` are there, in `chunk`, or to be fetched where that is undefined. It goes on
+   * waiting where it took them, or has them: it may have come back while others are still told.
+   */
+  offer(from: number, to: number, chunk: Chunk | undefined): void;
   /** There is something to be looked at. It waits no more. */
   ring(): void;
 }
@@ -56,8 +59,7 @@ export class WaitingReaders {
     for (let told = 1; ; told++) {
       const { done, value: reader } = this.#rest.next();
       if (done) break;
-      if (chunk === undefined) reader.ring();
-      else reader.offer(from, to, chunk);
+      reader.offer(from, to, chunk);
       if (told % asked === 0 && isEnough()) return false;
     }
     this.#offer = undefined;

@@ -2,17 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Epochs } from '../../../src/tmux/output/output-cursor.ts';
 import { PaneLog } from '../../../src/tmux/output/pane-log.ts';
-import { FakeClock } from '../../support/fake-clock.ts';
+import { FakeClock, TellingClock } from '../../support/fake-clock.ts';
 import { eventually } from '../../support/tmux-server.ts';
-
-/** Time goes by while readers are told as well. */
-class TellingClock extends FakeClock {
-  told = 0;
-
-  override monotonic(): number {
-    return super.monotonic() + this.told;
-  }
-}
 
 /**
  * A line every so many milliseconds for a second: how often readers were rung, and how late a line was at

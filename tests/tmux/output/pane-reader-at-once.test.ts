@@ -6,13 +6,12 @@ import { Epochs } from '../../../src/tmux/output/output-cursor.ts';
 import { PaneLog, type Snapshot } from '../../../src/tmux/output/pane-log.ts';
 import { PaneReader } from '../../../src/tmux/output/pane-reader.ts';
 import type { PaneOutputEvent } from '../../../src/tmux/pane-events.ts';
-import { FakeClock, settle } from '../../support/fake-clock.ts';
+import { FakeClock, settle, TellingClock } from '../../support/fake-clock.ts';
 import { rounds } from '../../support/tier.ts';
 
 /** A log with a reader whose snapshots are empty screens at the log's end. */
-function begun(signal: AbortSignal) {
-  const clock = new FakeClock();
-  const log = new PaneLog(0, 64, new Epochs(), clock);
+function begun(signal: AbortSignal, clock = new FakeClock(), limit = 64) {
+  const log = new PaneLog(0, limit, new Epochs(), clock);
   const snapshot = async (): Promise<Snapshot> => {
     const { end, epoch } = log.bytes;
     const cursor = log.bytes.cursor(end);
@@ -125,4 +124,43 @@ it('who leaves while it waits for a ring is rung once, and then there is nothing
   log.publish();
   expect([rings, lane.take(), lane.wait(() => {})]).toEqual([1, undefined, false]);
   expect(await events.next()).toEqual({ done: true, value: undefined });
+});
+
+it.each([
+  ['cut', 65_536 + 10],
+  ['whole', 65_536],
+])('who has all of a stretch (%s) and waits again is not told of it once more', async (_, to) => {
+  const clock = new TellingClock();
+  const { log, events } = begun(new AbortController().signal, clock, 1 << 20);
+  await events.next();
+  const slow = () => (clock.told += 20);
+  // After them a turn is over.
+  for (let other = 0; other < 8; other++) log.readers.add({ offer: slow, ring: slow });
+  const lane = events[atOnce];
+  const read = () => {
+    let bytes = 0;
+    for (let event = lane.take(); event !== undefined; event = lane.take())
+      bytes += event.kind === 'chunk' ? event.data.length : 0;
+    return bytes;
+  };
+  log.append(Buffer.alloc(65_536 - 10, 'x'));
+  log.publish();
+  await clock.advance(1_000);
+  expect(read()).toBe(65_536 - 10);
+  log.append(Buffer.alloc(to - log.bytes.end, 'x'));
+  log.publish();
+  // Of the others some are told already, and it comes in front of the rest.
+  expect(read()).toBe(to - (65_536 - 10));
+  let rings = 0;
+  const again = () => {
+    rings += 1;
+    if (rings < 100) lane.wait(again, () => false);
+  };
+  expect(lane.wait(again, () => false)).toBe(true);
+  await clock.advance(1_000);
+  expect(rings).toBe(0);
+  log.append(Buffer.from('x'));
+  log.publish();
+  await clock.advance(1_000);
+  expect([rings, read()]).toEqual([1, 1]);
 });
