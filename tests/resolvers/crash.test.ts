@@ -29,7 +29,10 @@ import { eventually } from '../support/tmux-server.ts';
 const alice = member('DEVELOPER', 'alice');
 const input = (idempotencyKey: string) => serverRestart(alice, idempotencyKey);
 
-/** A service that acts, says where it is, and stays there: `in run`, or goes on to `answered`. */
+/**
+ * A service that acts, says where it is, and stays there: `in run`, or goes on to `answered`. However busy
+ * the machine is, it waits for its record.
+ */
 const service = (stateDir: string, url: string, key: string, hang: boolean) => `
   const load = (path) => import(root + path);
   const { openDatabase } = await load('src/database/open.ts');
@@ -37,7 +40,7 @@ const service = (stateDir: string, url: string, key: string, hang: boolean) => `
   const { restartTmuxServer } = await load('src/resolvers/restart-server.ts');
   const support = await load('tests/support/acting.ts');
   const database = await openDatabase({ databaseUrl: ${JSON.stringify(url)}, stateDir: ${JSON.stringify(stateDir)} });
-  const audit = await openAudit(${JSON.stringify(stateDir)}, database, { info() {}, warn() {}, error() {} });
+  const audit = await openAudit(${JSON.stringify(stateDir)}, database, { info() {}, warn() {}, error() {} }, { withinMs: 60_000 });
   const fleet = new support.ScriptedFleet();
   const run = fleet.run;
   fleet.run = async (request) => {
