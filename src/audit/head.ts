@@ -51,7 +51,7 @@ export async function readHeads(
 ): Promise<{ readonly heads: readonly ChainHead[]; readonly damaged: readonly string[] }> {
   const directory = join(stateDir, 'audit');
   const names = await readdir(directory).catch((error: unknown) => {
-    if (isSystemError(error, 'ENOENT')) return [];
+    if (isSystemError(error, 'ENOENT', 'ENOTDIR')) return [];
     throw error;
   });
   const heads: ChainHead[] = [];

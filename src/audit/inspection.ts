@@ -1,7 +1,8 @@
-import { lstat } from 'node:fs/promises';
+import { lstat, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { StateDirectoryError } from '../database/state-directory.ts';
 import { ifThere, isSystemError } from '../system-error.ts';
 import { readHeads as readChainHeads } from './audit-table.ts';
 import { type ChainKeys, existingChainKeys, existingInstanceId } from './chain-key.ts';
@@ -159,10 +160,16 @@ function headFindings(chain: string, damaged: readonly string[]): readonly Findi
 
 /** A journal that is gone is one without rows: what it should have is for the heads to say. */
 async function sizeOf(journal: string): Promise<number> {
-  return await settledSize(journal).catch((error: unknown) => {
-    if (isSystemError(error, 'ENOENT')) return 0;
+  const there = await stat(journal).catch((error: unknown) => {
+    if (isSystemError(error, 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;
   });
+  if (there === undefined) return 0;
+  if (!there.isFile())
+    throw new StateDirectoryError(
+      `${journal} is no regular file. Move it aside, and put the journal back from a backup if there is one.`,
+    );
+  return await settledSize(journal);
 }
 
 async function* empty(): Source {}

@@ -11,6 +11,7 @@ import {
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { StateDirectoryError } from '../database/state-directory.ts';
 import { ifThere, isSystemError } from '../system-error.ts';
 import { syncDirectory } from './chain-key.ts';
 import { parseJournalLine } from './journal-line.ts';
@@ -73,15 +74,14 @@ export class Journal implements AsyncDisposable {
     this.#minimumFreeBytes = minimumFreeBytes;
   }
 
+  /** @throws StateDirectoryError where something else stands in its place */
   static async open(
     stateDir: string,
     { minimumFreeBytes = 256 << 10, reserveBytes = 1 << 20 }: JournalOptions = {},
   ): Promise<Journal> {
     const directory = join(stateDir, 'audit');
-    await mkdir(directory, { recursive: true, mode: 0o700 });
     const path = join(directory, 'journal.jsonl');
-    const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_DSYNC } = constants;
-    const file = await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_DSYNC, 0o600);
+    const file = await openInPlace(directory, path);
     try {
       const findings = [
         ...(await earlierStop(directory)),
@@ -206,6 +206,25 @@ export class Journal implements AsyncDisposable {
       },
     );
     return stopped;
+  }
+}
+
+async function openInPlace(directory: string, path: string): Promise<FileHandle> {
+  const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_DSYNC } = constants;
+  const isFile = await ifThere(lstat(path)).then(
+    (there) => there === undefined || there.isFile(),
+    () => false,
+  );
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    if (!isFile) throw new Error('it is no regular file');
+    return await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_DSYNC, 0o600);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new StateDirectoryError(
+      `The audit journal ${path} can't be opened: ${why}. Move aside what stands in its place, and put the journal back from a backup if there was one.`,
+      { cause },
+    );
   }
 }
 

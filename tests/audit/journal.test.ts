@@ -1,16 +1,19 @@
 import {
   appendFile,
+  mkdir,
   mkdtemp,
   readdir,
   readFile,
   rename,
   rm,
   stat,
+  symlink,
   truncate,
   writeFile,
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { execa } from 'execa';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { genesis, parseChainKeys, readChainKeys, seal } from '../../src/audit/chain-key.ts';
@@ -19,6 +22,7 @@ import { parseJournalLine } from '../../src/audit/journal-line.ts';
 import { type ChainRow, canonicalText, journalLine, storable } from '../../src/audit/row.ts';
 import { journalRows } from '../../src/audit/sources.ts';
 import { verify } from '../../src/audit/verify.ts';
+import { StateDirectoryError } from '../../src/database/state-directory.ts';
 import { entry } from '../support/audit.ts';
 import { lacks } from '../support/needs.ts';
 import { mountSmallDisk } from '../support/small-disk.ts';
@@ -69,6 +73,23 @@ describe('the journal', () => {
     expect(await journal.tail(({ sequence }) => sequence <= 3)).toEqual(all.slice(3));
     expect(await journal.tail(() => false)).toEqual(all);
     expect(await journal.tail(() => true)).toEqual([]);
+  });
+
+  it.each([
+    ['a directory', (path: string) => mkdir(path)],
+    ['a link', (path: string) => symlink('/dev/null', path)],
+    ['a pipe', async (path: string) => void (await execa('mkfifo', [path]))],
+  ])('says what to do where %s stands in its place', async (_, put) => {
+    await mkdir(join(directory, 'audit'));
+    await put(path());
+    await expect(Journal.open(directory)).rejects.toThrow(
+      /^The audit journal .*journal\.jsonl can't be opened: .*Move aside/,
+    );
+  });
+
+  it('says what to do where a file stands in the place of its directory', async () => {
+    await writeFile(join(directory, 'audit'), '');
+    await expect(Journal.open(directory)).rejects.toThrow(StateDirectoryError);
   });
 
   it('keeps a reserve, and is for its owner alone', async () => {

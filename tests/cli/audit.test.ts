@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { appendFile, readFile, rename, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readFile, rename, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -215,6 +215,17 @@ describe.each(databaseKinds)('muxwarden audit (%s)', (kind) => {
     expect(none.notes).toMatch(/no service has run with this state directory/);
     await expect(readFile(join(scratch.path, 'none/audit.key'))).rejects.toThrow(/ENOENT/);
     expect((await here('verify', '/nowhere/export')).notes).toMatch(/ENOENT/);
+    await rename(journal(), `${journal()}.away`);
+    await mkdir(journal());
+    for (const words of [['verify'], ['verify', '--journal'], ['export']]) {
+      const { status, notes } = await here(...words);
+      expect([status, notes]).toEqual([
+        1,
+        expect.stringMatching(/: \S+ is no regular file\. Move/),
+      ]);
+    }
+    await rmdir(journal());
+    await rename(`${journal()}.away`, journal());
     await appendFile(journal(), '{"torn');
     expect((await here('verify', '--journal')).out).toMatch(/TORN: line \d+ was cut/);
   });
