@@ -328,6 +328,37 @@ describe.skipIf(lacks('root', 'sudo', 'visudo', 'strace'))(
       expect(steps).toBeGreaterThan(rounds(2, 15));
     }, 300_000);
 
+    it.each([
+      ['the group', 'before its own group is there', 1],
+      ['the user', 'when its own group is there', 2],
+    ])(
+      'takes another number where %s of somebody else got it meanwhile, %s',
+      async (what, _, at) => {
+        const login = `late${at}`;
+        const inject = `inject=clone:signal=KILL:when=${at}`;
+        const under = ['strace', '-qq', '-o', '/dev/null', '-e', inject];
+        expect((await program.ask('create', login, under)).signal).toBe('SIGKILL');
+        const name = program.account(login);
+        const promised = async () =>
+          (await readFile(join(program.registry, name), 'utf8')).split(' ')[1] ?? '';
+        const uid = await promised();
+        const other = program.account(`other${at}`);
+        const add =
+          what === 'the group'
+            ? ['groupadd', '-g', uid, other]
+            : ['useradd', '-o', '-u', uid, '-M', '-N', '-g', 'nogroup', other];
+        await execa('sudo', ['-n', ...add]);
+        try {
+          expect((await program.ask('create', login)).code).toBeUndefined();
+          await isWhole(login);
+          expect(await promised()).not.toBe(uid);
+          expect((await program.ask('delete', login)).code).toBeUndefined();
+        } finally {
+          await execa('sudo', ['-n', what === 'the group' ? 'groupdel' : 'userdel', other]);
+        }
+      },
+    );
+
     it('bears SIGKILL at each step of deleting one', async () => {
       const steps = await killedAtEach('delete', 'killed', async () => {
         const now = await program.ask('look', 'killed');
