@@ -22,12 +22,12 @@ import {
 import type { ChainKeys } from './chain-key.ts';
 import { ClaimClock } from './claim-clock.ts';
 import { decodePageCursor, encodePageCursor } from './cursor.ts';
+import { eventOf, sharedEventOf } from './event-of.ts';
 import { Feed } from './feed.ts';
 import { HeadKeeper } from './head-keeper.ts';
 import { Idempotency } from './idempotency.ts';
 import { findClaim, releaseClaim, storeAnswers, unansweredOutcomes } from './idempotency-table.ts';
 import type { Journal } from './journal.ts';
-import { withoutClaim } from './kept-claim.ts';
 import type { AuditEntry, AuditEvent } from './record.ts';
 import type { SealedRow } from './row.ts';
 import type { Head } from './sealing.ts';
@@ -115,7 +115,9 @@ export class ChainAudit implements Audit {
       },
       answered: async ({ answer, intentId }) => ({
         answer,
-        outcome: await this.#inTime(outcomeOf(queries, intentId)).then(eventOf),
+        outcome: await this.#inTime(outcomeOf(queries, intentId)).then(
+          (row) => row && eventOf(row),
+        ),
       }),
     });
   }
@@ -152,7 +154,8 @@ export class ChainAudit implements Audit {
   }
 
   async event(id: string): Promise<AuditEvent | undefined> {
-    return eventOf(await rowById(this.#database.drizzle, id));
+    const row = await rowById(this.#database.drizzle, id);
+    return row && eventOf(row);
   }
 
   async page(filter: AuditFilter, first: number, after?: string): Promise<AuditPage> {
@@ -174,7 +177,7 @@ export class ChainAudit implements Audit {
   ) {
     const items = await this.#feed.follow(after, visibleTo, signal, changed);
     return (async function* () {
-      for await (const { cursor, event } of items) yield { cursor, event: eventOf(event) };
+      for await (const { cursor, event } of items) yield { cursor, event: sharedEventOf(event) };
     })();
   }
 
@@ -279,46 +282,4 @@ export class ChainAudit implements Audit {
       cancel();
     }
   }
-}
-
-const events = new WeakMap<SealedRow, AuditEvent>();
-
-/** What callers see of a row; of the same row the same object, for what is made of it is made once for all. */
-function eventOf(row: SealedRow): AuditEvent;
-function eventOf(row: SealedRow | undefined): AuditEvent | undefined;
-function eventOf(row: SealedRow | undefined): AuditEvent | undefined {
-  if (row === undefined) return undefined;
-  let event = events.get(row);
-  if (event === undefined) {
-    // Each by its name: of an object whose rest is taken, V8 makes the copy slowly.
-    event = {
-      chain: row.chain,
-      sequence: row.sequence,
-      id: row.id,
-      at: row.at,
-      phase: row.phase,
-      outcome: row.outcome,
-      action: row.action,
-      actorId: row.actorId,
-      actorKeyId: row.actorKeyId,
-      actorAddress: row.actorAddress,
-      actorAgent: row.actorAgent,
-      memberId: row.memberId,
-      targetId: row.targetId,
-      targetLabel: row.targetLabel,
-      code: row.code,
-      statedReason: row.statedReason,
-      message: row.message,
-      operationId: row.operationId,
-      requestId: row.requestId,
-      intentId: row.intentId,
-      before: row.before,
-      after: row.after,
-      survivors: row.survivors,
-      facts: withoutClaim(row.facts),
-      hash: row.hash,
-    };
-    events.set(row, event);
-  }
-  return event;
 }

@@ -54,7 +54,7 @@ export function canonicalText(row: ChainRow): string {
     before: canonicalState(row.before),
     after: canonicalState(row.after),
     survivors: row.survivors?.map(({ pid, command }) => ({ pid, command })) ?? null,
-    facts: row.facts && Object.fromEntries(Object.entries(row.facts).sort(byKey)),
+    facts: row.facts && sorted(row.facts),
     keyId: row.keyId,
     previous: row.previous,
   });
@@ -83,6 +83,14 @@ export function momentText(at: Date): string {
   const time = at.getTime();
   if (time !== lastMoment.time) lastMoment = { time, text: at.toISOString() };
   return lastMoment.text;
+}
+
+/** PostgreSQL gives them back in an order of its own. */
+function sorted(facts: NonNullable<AuditEntry['facts']>): NonNullable<AuditEntry['facts']> {
+  const isSorted = Object.keys(facts).every(
+    (key, at, keys) => at === 0 || (keys[at - 1] ?? '') < key,
+  );
+  return isSorted ? facts : Object.fromEntries(Object.entries(facts).sort(byKey));
 }
 
 const byKey = ([a]: [string, unknown], [b]: [string, unknown]) => (a < b ? -1 : a > b ? 1 : 0);
