@@ -211,13 +211,10 @@ export class Journal implements AsyncDisposable {
 
 async function openInPlace(directory: string, path: string): Promise<FileHandle> {
   const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_DSYNC } = constants;
-  const isFile = await ifThere(lstat(path)).then(
-    (there) => there === undefined || there.isFile(),
-    () => false,
-  );
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    if (!isFile) throw new Error('it is no regular file');
+    const there = await ifThere(lstat(path));
+    if (there?.isFile() === false) throw new Error('it is no regular file');
     return await open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_DSYNC, 0o600);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
