@@ -19,8 +19,9 @@ export function announce({ url, adminKeyFile, signInLink, problems }: Announceme
     lines.push(
       `The key of the first ADMIN is in ${adminKeyFile}. Try it:`,
       '',
-      `  curl -s ${url}/graphql -H 'Content-Type: application/json' \\`,
-      `    -H "Authorization: Bearer $(cat ${quoted(adminKeyFile)})" \\`,
+      // By a pipe: everybody on the machine sees what a command is given as arguments.
+      `  printf 'Authorization: Bearer %s' "$(cat ${quoted(adminKeyFile)})" |`,
+      `    curl -s ${url}/graphql -H @- -H 'Content-Type: application/json' \\`,
       `    -d '${JSON.stringify({ query })}'`,
       '',
     );

@@ -1,19 +1,26 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execa } from 'execa';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Member } from '../../src/members/member.ts';
+import { encodeId } from '../../src/resolvers/id.ts';
 import type { LocalFleet } from '../../src/tmux/local-fleet.ts';
-import { type AccountsService, startAccountsService } from '../support/accounts-service.ts';
+import {
+  type AccountsService,
+  cookieOf,
+  startAccountsService,
+} from '../support/accounts-service.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { type LocalFleetFixture, localFleet } from '../support/local-fleet.ts';
 import { lacks } from '../support/needs.ts';
 import { paneIdOf } from '../support/pane-clients.ts';
-import { memberUuid } from '../support/synthetic-fleet.ts';
+import { bootId, listing, memberUuid, pathHex, server } from '../support/synthetic-fleet.ts';
 import { type Service, startServiceOn } from '../support/synthetic-service.ts';
 import type { TmuxServer } from '../support/tmux-server.ts';
 import { eventually } from '../support/tmux-server.ts';
+import { watchedCurl } from '../support/watched-curl.ts';
 
 /** The examples of docs/, run word for word against a service with real tmux. */
 const root = join(import.meta.dirname, '../..');
@@ -29,8 +36,10 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
   let service: Service<LocalFleet>;
   let tmux: TmuxServer;
   let environment: Record<string, string>;
+  let folder: string;
 
   beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'mw-docs-'));
     local = await localFleet({ memberIds: [memberUuid(1)] });
     tmux = await local.tmux({ command: ['echo on the screen; exec cat'] });
     service = await startServiceOn(local.fleet);
@@ -43,7 +52,7 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
       return node?.capture.text.includes('on the screen') ? node.id : undefined;
     }, 'the pane to show its text');
     environment = {
-      PATH: process.env.PATH ?? '',
+      PATH: await watchedCurl(folder, 'mw_'),
       MUXWARDEN_URL: service.url,
       MUXWARDEN_KEY: 'mw_ann',
       MUXWARDEN_PANE: pane,
@@ -52,6 +61,7 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
   afterAll(async () => {
     await service?.[Symbol.asyncDispose]();
     await local?.[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true, force: true });
   });
 
   const shell = (example: string) => ['bash', '-c', `set -e\n${example}`];
@@ -112,10 +122,11 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
       directory = await mkdtemp(join(tmpdir(), 'mw-'));
       await symlink(join(root, 'node_modules'), join(directory, 'node_modules'));
       for (const example of await examples('subscriptions.md', 'js')) {
-        const [, name = ''] = /^\/\/ ([\w-]+\.js)\n/.exec(example) ?? [];
+        const [, name = ''] = /^\/\/ ([\w-]+\.mjs)\n/.exec(example) ?? [];
         await writeFile(join(directory, name), example);
       }
-      await writeFile(join(directory, 'package.json'), '{ "type": "module" }');
+      // As `npm init` makes it.
+      await writeFile(join(directory, 'package.json'), '{ "type": "commonjs" }');
     });
     afterAll(async () => await rm(directory, { recursive: true, force: true }));
 
@@ -138,7 +149,7 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
       );
     };
 
-    it.each(['pane-events.js', 'pane-events-sse.js'])(
+    it.each(['pane-events.mjs', 'pane-events-sse.mjs'])(
       'by %s print every byte over lost connections, until the pane is closed',
       async (source) => {
         // A first byte that continues a character would ask for a second screen.
@@ -146,8 +157,8 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
         const { tmuxId, id } = await printer(bytes);
         await using proxy = await cutting(5);
         const file = join(directory, `with-${source}`);
-        const print = await readFile(join(directory, 'print.js'), 'utf8');
-        await writeFile(file, print.replace('./pane-events.js', `./${source}`));
+        const print = await readFile(join(directory, 'print.mjs'), 'utf8');
+        await writeFile(file, print.replace('./pane-events.mjs', `./${source}`));
         const over = { MUXWARDEN_URL: proxy.url, MUXWARDEN_PANE: id };
         const running = start([process.execPath, file], over);
         const seen: Buffer[] = [];
@@ -173,11 +184,11 @@ describe.skipIf(lacks('tmux', 'curl', 'bash'))('the examples', () => {
       const lines = Array.from({ length: 4_000 }, (_, n) => `${n} \x1b[3${n % 8}mé世🙂\x1b[m\r\n`);
       const { tmuxId, id } = await printer(Buffer.from(lines.join('')));
       await using proxy = await cutting(1);
-      const show = join(directory, 'show.js');
+      const show = join(directory, 'show.mjs');
       await writeFile(
         show,
         `import headless from '@xterm/headless';
-        import { showPane } from './terminal.js';
+        import { showPane } from './terminal.mjs';
         const { MUXWARDEN_URL, MUXWARDEN_PANE, MUXWARDEN_KEY } = process.env;
         const terminal = new headless.Terminal({ scrollback: 0, allowProposedApi: true });
         const say = () => {
@@ -221,13 +232,14 @@ describe.skipIf(lacks('curl', 'bash'))('the examples about accounts', () => {
   let service: AccountsService;
   let environment: Record<string, string>;
   let folder: string;
+  let ann: Member;
   const password = 'canary-correct-horse';
   beforeAll(async () => {
     service = await startAccountsService();
-    const ann = await service.add('ann', 'ADMIN', password);
+    ann = await service.add('ann', 'ADMIN', password);
     folder = await mkdtemp(join(tmpdir(), 'mw-docs-'));
     environment = {
-      PATH: process.env.PATH ?? '',
+      PATH: await watchedCurl(folder, 'mw_', 'initialPassword'),
       MUXWARDEN_URL: service.url,
       MUXWARDEN_KEY: await service.key(ann),
       MUXWARDEN_LOGIN: 'ann',
@@ -249,7 +261,8 @@ describe.skipIf(lacks('curl', 'bash'))('the examples about accounts', () => {
     const [example = ''] = await examples('api-keys.md', 'sh');
     const { stdout, stderr } = await run('bash', ['-c', `set -e\n${example}`]);
     expect(stderr).toBe('');
-    const answers = stdout.split(/(?<=\})(?=\{"data")/).map((text) => JSON.parse(text));
+    expect(await readdir(folder)).toEqual(['curl']);
+    const answers = stdout.split(/(?<=\})\s*(?=\{"data")/).map((text) => JSON.parse(text));
     expect(answers).toMatchObject([
       { data: { createMember: { member: { login: 'dana', role: 'DEVELOPER' } } } },
       {
@@ -267,6 +280,30 @@ describe.skipIf(lacks('curl', 'bash'))('the examples about accounts', () => {
         data: { deleteMember: { member: { login: 'dana' }, auditEvent: { outcome: 'SUCCEEDED' } } },
       },
     ]);
+  });
+
+  it('stream by server-sent events in a browser that is signed in', async () => {
+    const [, sse = ''] = await examples('subscriptions.md', 'js');
+    const signedIn = await service.post(
+      'mutation($input: SignInInput!) { signIn(input: $input) { __typename } }',
+      { input: { login: 'ann', password } },
+      { headers: { origin: service.url, 'x-muxwarden-csrf': '1' } },
+    );
+    const cookie = cookieOf(signedIn);
+    service.fleet.set(listing(ann.id, [server(ann.id, 1)]));
+    const path = pathHex('/tmp/tmux-1001/default-1');
+    const gone = { memberId: ann.id, pathHex: path, generation: `${bootId}:7:7`, pane: 0 };
+    const pane = encodeId({ type: 'TmuxPane', ref: gone });
+    // What a browser adds by itself.
+    const page = `const { fetch: plain } = globalThis;
+      globalThis.fetch = (url, { headers, ...more }) => plain(url, { ...more, headers:
+        { ...headers, origin: ${JSON.stringify(service.url)}, cookie: ${JSON.stringify(cookie)} } });
+      for await (const { code } of paneEvents(${JSON.stringify(service.url)}, ${JSON.stringify(pane)})) console.log(code);`;
+    const { stdout, stderr } = await run(process.execPath, [
+      ...['--input-type=module', '--eval', `${sse}\n${page}`],
+    ]);
+    expect(stderr).toBe('');
+    expect(stdout).toBe('ESTALE');
   });
 
   it('sign in, get a grant, make and revoke a key and sign out by a script', async () => {

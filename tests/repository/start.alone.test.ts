@@ -6,6 +6,7 @@ import { expect, it } from 'vitest';
 import { processesWhere } from '../lab/processes.ts';
 import { connect } from '../support/graphql-over-http.ts';
 import { eventually, startTmux } from '../support/tmux-server.ts';
+import { watchedCurl } from '../support/watched-curl.ts';
 
 /** The README's first command, in this clone, where `npm ci` has been run. */
 it('npm start ends with a service that shows a tmux session made by hand, and stops whole', async () => {
@@ -29,7 +30,13 @@ it('npm start ends with a service that shows a tmux session made by hand, and st
       'it prints its address',
       50_000,
     );
-    expect(output).toContain(`curl -s ${url}/graphql`);
+    const [, printed = ''] = await eventually(
+      () => /Try it:\n\n([\s\S]*?)\n\n/.exec(output) ?? undefined,
+      'it prints a command',
+    );
+    const PATH = await watchedCurl(stateDir, 'mw_');
+    const tried = await execa('sh', ['-c', printed], { env: { PATH } });
+    expect(JSON.parse(tried.stdout)).toMatchObject({ data: { tmuxServers: { complete: true } } });
     const key = (await readFile(join(stateDir, 'admin.key'), 'utf8')).trim();
     const service = connect(url, key);
     const document = '{ tmuxServers { nodes { status sessions { name } } } }';
