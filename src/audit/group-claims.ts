@@ -1,4 +1,5 @@
-import type { IdempotencyClaim, Json } from './audit.ts';
+import type { Json } from './audit.ts';
+import { claimName } from './idempotency.ts';
 import {
   type ClaimOfAct,
   insertClaims,
@@ -30,7 +31,7 @@ export async function storeClaims(
   };
   for (const { row, claim, answer } of group) {
     if (claim) {
-      const name = nameOf(claim);
+      const name = claimName(claim);
       if (claims.has(name)) await flush();
       claims.set(name, { claim, intentId: row.id, operationId: row.operationId });
     }
@@ -42,6 +43,3 @@ export async function storeClaims(
   await flush();
   return taken;
 }
-
-/** Neither a key (printable ASCII) nor a mutation's name holds a line end. */
-const nameOf = ({ actorId, mutation, key }: IdempotencyClaim) => `${actorId}\n${mutation}\n${key}`;

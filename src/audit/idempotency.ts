@@ -35,7 +35,7 @@ export class Idempotency {
   }
 
   once(claim: IdempotencyClaim, act: () => Promise<Answered>): Promise<Answered> {
-    const name = nameOf(claim);
+    const name = claimName(claim);
     const running = this.#running.get(name);
     if (running) {
       if (!running.hash.equals(claim.inputHash)) return Promise.reject(conflict());
@@ -52,7 +52,7 @@ export class Idempotency {
 
   /** Whether the act of that key is done here now, and will answer for it. */
   isActing(claim: Omit<IdempotencyClaim, 'inputHash'>): boolean {
-    return this.#acting.has(nameOf(claim));
+    return this.#acting.has(claimName(claim));
   }
 
   /** Resolves once nothing runs any more. */
@@ -88,9 +88,10 @@ export class Idempotency {
   }
 }
 
-/** Neither a key (printable ASCII) nor a mutation's name holds a line end. */
-const nameOf = ({ actorId, mutation, key }: Omit<IdempotencyClaim, 'inputHash'>) =>
-  `${actorId}\n${mutation}\n${key}`;
+/** The same for all claims of one key. Neither a key (printable ASCII) nor a mutation's name holds a line end. */
+export function claimName({ actorId, mutation, key }: Omit<IdempotencyClaim, 'inputHash'>): string {
+  return `${actorId}\n${mutation}\n${key}`;
+}
 
 const conflict = () =>
   new IdempotencyConflictError(
