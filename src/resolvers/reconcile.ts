@@ -1,6 +1,6 @@
 import type { Audit } from '../audit/audit.ts';
 import type { AuditEvent } from '../audit/record.ts';
-import { sleep } from '../concurrency/clock.ts';
+import { type Clock, sleep, systemClock } from '../concurrency/clock.ts';
 import type { Log } from '../database/database.ts';
 import type { ServerState } from '../tmux/acts.ts';
 import type { Fleet } from '../tmux/fleet.ts';
@@ -24,23 +24,30 @@ export async function reconcile(audit: Audit, fleet: Pick<Fleet, 'look'>): Promi
  * The same for keys, as long as the service runs: a database that came back without rows gets those
  * from the journal, but that has no answers.
  */
-export async function answerRestored(audit: Audit, log: Log, signal: AbortSignal): Promise<void> {
+export async function answerRestored(
+  audit: Pick<Audit, 'restored' | 'unanswered' | 'answer'>,
+  log: Log,
+  signal: AbortSignal,
+  clock: Clock = systemClock,
+): Promise<void> {
+  let isFailing = false;
   while (!signal.aborted) {
-    await audit.restored.wait(signal);
-    while (!signal.aborted) {
-      try {
-        await answerLost(audit);
-        break;
-      } catch (err) {
-        log.warn({ err }, 'repeated calls could not be given an answer yet');
-        await sleep(1_000);
-      }
+    // Before the look: rows that come back within it may not be seen by it.
+    const restored = audit.restored.wait(signal);
+    try {
+      await answerLost(audit);
+      isFailing = false;
+      await restored;
+    } catch (err) {
+      if (!isFailing) log.warn({ err }, 'repeated calls could not be given an answer yet');
+      isFailing = true;
+      await sleep(1_000, clock);
     }
   }
 }
 
 /** Outcomes whose answer was lost get one; where nothing was done, the key is free again. */
-async function answerLost(audit: Audit): Promise<void> {
+async function answerLost(audit: Pick<Audit, 'unanswered' | 'answer'>): Promise<void> {
   for (const outcome of await audit.unanswered()) {
     const nothingDone = outcome.code === 'EAUDIT';
     const claimedWith = outcome.intentId ?? outcome.id;

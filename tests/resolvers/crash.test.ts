@@ -6,6 +6,8 @@ import { readChainKeys } from '../../src/audit/chain-key.ts';
 import { openAudit } from '../../src/audit/open-audit.ts';
 import { journalRows } from '../../src/audit/sources.ts';
 import { verify } from '../../src/audit/verify.ts';
+import { Bell } from '../../src/concurrency/bell.ts';
+import { systemClock } from '../../src/concurrency/clock.ts';
 import { answerRestored, reconcile } from '../../src/resolvers/reconcile.ts';
 import { restartTmuxServer } from '../../src/resolvers/restart-server.ts';
 import {
@@ -220,27 +222,79 @@ describe('a service that was killed', () => {
 });
 
 describe('a database that', () => {
-  it('came back as an older copy: a key of before does not act again, and is answered', async () => {
-    await using test = await openTestDatabase('server');
-    await using audit = await openAudit(test.config.stateDir, test.database, keptLog());
+  async function startActing() {
+    await using parts = new AsyncDisposableStack();
+    const test = parts.use(await openTestDatabase('server'));
+    const audit = parts.use(await openAudit(test.config.stateDir, test.database, keptLog()));
     const running = new AbortController();
-    void answerRestored(audit, keptLog(), running.signal);
+    parts.defer(() => running.abort());
     const fleet = new ScriptedFleet();
     const context = actingContext({ audit, fleet, viewer: viewer(alice), members: [alice] });
+    const opened = parts.move();
+    return {
+      ...{ test, audit, signal: running.signal, fleet },
+      act: (key: string) => restartTmuxServer(context, input(key)),
+      /** Makes it an older copy, without any row; done when they are back from the journal. */
+      async setBack() {
+        const restored = audit.restored.wait();
+        await test.database.pool.query('delete from idempotency_keys');
+        await test.tamper('delete from audit_events');
+        await test.database.pool.query(
+          'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+        );
+        await restored;
+      },
+      [Symbol.asyncDispose]: () => opened.disposeAsync(),
+    };
+  }
+  const unknown = {
+    __typename: 'OutcomeUnknownError',
+    message: expect.stringContaining('outcome (SUCCEEDED) is on record'),
+  };
+
+  it('came back as an older copy: a key of before does not act again, and is answered', async () => {
+    await using acting = await startActing();
+    void answerRestored(acting.audit, keptLog(), acting.signal);
     const key = randomUUID();
-    await restartTmuxServer(context, input(key));
-    const restored = audit.restored.wait();
-    await test.database.pool.query('delete from idempotency_keys');
-    await test.tamper('delete from audit_events');
-    await test.database.pool.query(
-      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
-    );
-    await restored;
-    expect(await restartTmuxServer(context, input(key))).toMatchObject({
-      __typename: 'OutcomeUnknownError',
-      message: expect.stringContaining('outcome (SUCCEEDED) is on record'),
-    });
+    await acting.act(key);
+    await acting.setBack();
+    expect(await acting.act(key)).toMatchObject(unknown);
+    expect(acting.fleet.ran).toHaveLength(1);
+  });
+
+  it('came back as an older copy while answers were looked for: its keys are answered too', async () => {
+    await using acting = await startActing();
+    const { audit, signal, fleet } = acting;
+    const key = randomUUID();
+    await acting.act(key);
+    let looks = 0;
+    const unanswered = async () => {
+      const found = await audit.unanswered();
+      if (++looks === 1) await acting.setBack();
+      return found;
+    };
+    const answer = audit.answer.bind(audit);
+    void answerRestored({ restored: audit.restored, unanswered, answer }, keptLog(), signal);
+    await eventually(() => looks > 0, 'the look');
+    expect(await acting.act(key)).toMatchObject(unknown);
     expect(fleet.ran).toHaveLength(1);
-    running.abort();
+  });
+
+  it('stays away is told of once, not at every try', async () => {
+    const log = keptLog();
+    const running = new AbortController();
+    let looks = 0;
+    const unanswered = () => {
+      if (++looks === 3) running.abort();
+      return Promise.reject(new Error('away'));
+    };
+    const answer = () => Promise.resolve();
+    const table = { restored: new Bell(), unanswered, answer };
+    const hurried = {
+      ...systemClock,
+      after: (_: number, ring: () => void) => systemClock.after(0, ring),
+    };
+    await answerRestored(table, log, running.signal, hurried);
+    expect(log.lines.filter((line) => line.includes('repeated calls'))).toHaveLength(1);
   });
 });
