@@ -63,7 +63,12 @@ export async function readInstanceId(stateDir: string): Promise<string> {
 /** The same where it was made before. @throws AuditKeyError, also where it was not */
 export async function existingInstanceId(stateDir: string): Promise<string> {
   const path = join(stateDir, 'instance-id');
-  const text = (await readPrivate(path)).trim();
+  const text = (
+    await readPrivate(
+      path,
+      'no service has run with this state directory. Set MUXWARDEN_STATE_DIR, or put the file back from a backup.',
+    )
+  ).trim();
   if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text))
     throw new AuditKeyError(
       `${path} does not hold a UUID. Put the copy from a backup back; a new name would begin another audit chain.`,
@@ -81,7 +86,11 @@ export async function readChainKeys(stateDir: string): Promise<ChainKeys> {
 /** The same where they were made before. @throws AuditKeyError, also where they were not */
 export async function existingChainKeys(stateDir: string): Promise<ChainKeys> {
   const path = join(stateDir, 'audit.key');
-  return parseChainKeys(await readPrivate(path), path);
+  const text = await readPrivate(
+    path,
+    `without it nobody can tell which rows are true. Put the copy from a backup back. Where there is none, move instance-id and audit out of ${stateDir}: then another chain begins, and the rows of this one can't be verified any more.`,
+  );
+  return parseChainKeys(text, path);
 }
 
 export function parseChainKeys(text: string, path = 'audit.key'): ChainKeys {
@@ -123,14 +132,11 @@ async function createOnce(path: string, first: () => string): Promise<void> {
 }
 
 /** Refuses a file that others can read: what it protects would be worth nothing. */
-async function readPrivate(path: string): Promise<string> {
+async function readPrivate(path: string, ifMissing: string): Promise<string> {
   await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(
     (cause: unknown) => {
       if (!isSystemError(cause, 'ENOENT')) throw cause;
-      throw new AuditKeyError(
-        `There is no ${path}: no service has run with this state directory. Set MUXWARDEN_STATE_DIR, or put the file back from a backup.`,
-        { cause },
-      );
+      throw new AuditKeyError(`There is no ${path}: ${ifMissing}`, { cause });
     },
   );
   const status = await file.stat();

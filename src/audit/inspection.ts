@@ -31,7 +31,7 @@ export interface ChainFiles {
 /** @throws AuditKeyError where no service has run with this state directory */
 export async function chainFiles(stateDir: string): Promise<readonly ChainFiles[]> {
   const commands = commandsDirectory(stateDir);
-  const hasCommands = await ifThere(lstat(join(commands, 'audit.key')));
+  const hasCommands = await ifThere(lstat(join(commands, 'audit')));
   return await Promise.all([
     filesIn(stateDir, 'service'),
     ...(hasCommands ? [filesIn(commands, 'commands')] : []),
@@ -39,10 +39,8 @@ export async function chainFiles(stateDir: string): Promise<readonly ChainFiles[
 }
 
 async function filesIn(directory: string, writer: ChainFiles['writer']): Promise<ChainFiles> {
-  const [chain, keys] = await Promise.all([
-    existingInstanceId(directory),
-    existingChainKeys(directory),
-  ]);
+  const chain = await existingInstanceId(directory);
+  const keys = await existingChainKeys(directory);
   return { writer, directory, chain, keys, journal: join(directory, 'audit/journal.jsonl') };
 }
 

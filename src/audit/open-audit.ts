@@ -1,9 +1,19 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { type Clock, systemClock } from '../concurrency/clock.ts';
 import type { Database, Log } from '../database/database.ts';
+import { ifThere } from '../system-error.ts';
 import type { Audit } from './audit.ts';
 import { lastRow, rowsOfChain } from './audit-table.ts';
 import { ChainAudit } from './chain-audit.ts';
-import { type ChainKeys, genesis, readChainKeys, readInstanceId, sameHash } from './chain-key.ts';
+import {
+  type ChainKeys,
+  existingChainKeys,
+  genesis,
+  readChainKeys,
+  readInstanceId,
+  sameHash,
+} from './chain-key.ts';
 import { keepHead, readHeads } from './head.ts';
 import { Journal, type JournalOptions } from './journal.ts';
 import { canonicalText, type SealedRow } from './row.ts';
@@ -32,11 +42,7 @@ export async function openAudit(
   log: Log,
   options: OpenAuditOptions = {},
 ): Promise<Audit> {
-  const [chain, keys, bootId] = await Promise.all([
-    readInstanceId(stateDir),
-    readChainKeys(stateDir),
-    readBootId(),
-  ]);
+  const [chain, bootId] = await Promise.all([readInstanceId(stateDir), readBootId()]);
   const clock = options.clock ?? systemClock;
   const withinMs = options.withinMs ?? 1_800;
   await using parts = new AsyncDisposableStack();
@@ -44,6 +50,8 @@ export async function openAudit(
   await table.takeChain();
   const stored = await lastRow(database.drizzle, chain);
   table.startFrom(stored?.sequence ?? 0);
+  const hasRows = stored !== undefined || (await hasJournal(stateDir));
+  const keys = await (hasRows ? existingChainKeys(stateDir) : readChainKeys(stateDir));
   const journal = parts.use(await Journal.open(stateDir, options));
   const found = await findEnd(journal, chain, keys, stored);
   const audit = new ChainAudit({
@@ -59,6 +67,12 @@ export async function openAudit(
   await audit.begin(found.missing);
   parts.move();
   return audit;
+}
+
+/** Rows that a key has sealed: were it gone, another one would seal what follows, and nobody chose that. */
+async function hasJournal(stateDir: string): Promise<boolean> {
+  const status = await ifThere(stat(join(stateDir, 'audit/journal.jsonl')));
+  return status !== undefined && status.size > 0;
 }
 
 const remedy =

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { insertRows } from '../../src/audit/audit-table.ts';
@@ -465,7 +465,7 @@ describe('a forged log', () => {
     await writeFile(path, journal.replace('a test', 'forged'));
     expect(await start()).toEqual(['Row 1 of the audit journal is not what was written.']);
     await writeFile(path, journal);
-    await rm(join(stateDir, 'audit.key'));
+    await writeFile(join(stateDir, 'audit.key'), `k1 ${'ab'.repeat(32)}\n`);
     expect(await start()).toEqual([
       expect.stringMatching(
         /^Row 1 of the audit table is sealed by key .*, which is not in audit.key/,
@@ -473,5 +473,38 @@ describe('a forged log', () => {
       expect.stringMatching(/^Row 1 of the audit journal is sealed by key/),
       expect.stringMatching(/head\.json is not as the service wrote it/),
     ]);
+  });
+
+  it('goes on under no other key where its own is gone, until another chain is chosen', async () => {
+    await using other = await openTestDatabase('embedded');
+    const { stateDir } = other.config;
+    const start = () => openAudit(stateDir, other.database, keptLog());
+    {
+      await using audit = await start();
+      await audit.append(entry());
+    }
+    const path = (name: string) => join(stateDir, name);
+    const journal = path('audit/journal.jsonl');
+    const key = await readFile(path('audit.key'));
+    await rm(path('audit.key'));
+    await expect(start()).rejects.toThrow(
+      /There is no .*audit\.key: .* move instance-id and audit/,
+    );
+    await rename(journal, path('away'));
+    await expect(start(), 'with the table alone').rejects.toThrow(/There is no .*audit\.key/);
+    await rename(path('away'), journal);
+    await expect(readFile(path('audit.key'))).rejects.toThrow(/ENOENT/);
+
+    await writeFile(path('audit.key'), key, { mode: 0o600 });
+    {
+      await using audit = await start();
+      expect(audit.problems()).toEqual([]);
+      expect((await audit.append(entry())).sequence).toBe(2);
+    }
+    for (const name of ['audit.key', 'instance-id', 'audit'])
+      await rename(path(name), path(`old-${name}`));
+    await using audit = await start();
+    expect(audit.problems()).toEqual([]);
+    expect((await audit.append(entry())).sequence).toBe(1);
   });
 });

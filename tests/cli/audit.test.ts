@@ -138,6 +138,12 @@ describe.each(databaseKinds)('muxwarden audit (%s)', (kind) => {
     );
     expect(elsewhere).toMatchObject({ status: 0, notes: '' });
 
+    const key = join(test.config.stateDir, 'commands/audit.key');
+    await rename(key, `${key}.away`);
+    const keyless = await here('verify');
+    expect([keyless.status, keyless.notes]).toEqual([1, expect.stringContaining(key)]);
+    await rename(`${key}.away`, key);
+
     const commands = await readInstanceId(join(test.config.stateDir, 'commands'));
     const [record] = await rowsOfChain(test.database.drizzle, { chain: commands, after: 0 }, 10);
     expect(record).toMatchObject({ action: 'EXPORT_AUDIT_LOG', outcome: 'SUCCEEDED', sequence: 1 });
