@@ -13,8 +13,8 @@ import type { Viewer } from './viewer.ts';
  * what it is bound to.
  *
  * The end is kept by both clocks: the stored moment holds everywhere, and whoever gave the grant
- * removes it when a minute has really passed, so a wall clock that is set back revives none. Where
- * that process is gone by then, the next one does (`ends.ts`).
+ * removes it when a minute has really passed, so a wall clock that is set back revives none, and one
+ * that is ahead takes none away. Where that process is gone by then, the next one does (`ends.ts`).
  */
 export const grantMs = 60_000;
 
@@ -35,7 +35,7 @@ export class Grants {
     const now = this.#clock.now();
     const expiresAt = new Date(now + grantMs);
     const { drizzle } = this.#database;
-    await drizzle.delete(table).where(lt(table.expiresAt, new Date(now - grantMs)));
+    await drizzle.delete(table).where(lt(table.usedAt, new Date(now - grantMs)));
     await drizzle.insert(table).values({
       tokenHash,
       memberId: viewer.member.id,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { and, eq, gt, isNull, lt, or } from 'drizzle-orm';
+import { and, eq, gt, isNull, lt } from 'drizzle-orm';
 import { type Clock, systemClock } from '../concurrency/clock.ts';
 import type { Database } from '../database/database.ts';
 import { members, signInLinks, sessions as table } from '../database/tables.ts';
@@ -9,7 +9,8 @@ import { hashOf, newSecret } from './secret.ts';
 
 /**
  * Sign-in links and the sessions that they, or a password, begin. A link works once, within ten
- * minutes. A session ends when it was not used for twelve hours, and after a week in any case.
+ * minutes. A session ends when it was not used for twelve hours, and after a week in any case. Rows are
+ * removed once they are known to be over (`ends.ts`), never by a wall clock that may be ahead.
  */
 export const sessionIdleMs = 12 * 3_600_000;
 export const sessionMaxMs = 7 * 24 * 3_600_000;
@@ -40,9 +41,7 @@ export class Sessions {
     const now = this.#clock.now();
     const expiresAt = new Date(now + linkMs);
     const { drizzle } = this.#database;
-    await drizzle
-      .delete(signInLinks)
-      .where(lt(signInLinks.expiresAt, new Date(now - sessionMaxMs)));
+    await drizzle.delete(signInLinks).where(lt(signInLinks.usedAt, new Date(now - sessionMaxMs)));
     await drizzle.insert(signInLinks).values({ tokenHash: hashOf(token), memberId, expiresAt });
     return { token, expiresAt };
   }
@@ -126,8 +125,7 @@ export class Sessions {
       token: newSecret(),
       expiresAt: new Date(now + sessionMaxMs),
     };
-    const longAgo = new Date(now - sessionMaxMs);
-    await writer.delete(table).where(or(lt(table.expiresAt, longAgo), lt(table.endedAt, longAgo)));
+    await writer.delete(table).where(lt(table.endedAt, new Date(now - sessionMaxMs)));
     await writer.insert(table).values({
       id: session.id,
       tokenHash: hashOf(session.token),

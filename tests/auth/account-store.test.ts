@@ -183,6 +183,10 @@ describe.each(databaseKinds)('accounts (%s)', (kind) => {
     await later.reload();
     expect(await later.authenticateKey(ahead.key)).toBeUndefined();
     expect(await later.authenticateSession(ahead.session.token)).toBeUndefined();
+    // Whoever gets something new meanwhile takes nothing away from others.
+    await timed.begin(alice.id, '192.0.2.2');
+    await timed.createLink(alice.id);
+    await grants.give(ahead.viewer, act);
     clock.setBack(30 * 86_400_000);
     await later.reload();
     expect(later.current(ahead.viewer)).toBeDefined();
