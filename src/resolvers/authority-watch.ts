@@ -12,6 +12,8 @@ export interface AuthorityWatch extends Disposable {
   readonly end: WatchEnd | undefined;
 }
 
+type Mutable<Target> = { -readonly [Name in keyof Target]: Target[Name] };
+
 /**
  * Looks again at the authority of an open stream: whenever members or credentials change, and when
  * the credential runs out. No stream outlives what authorised it.
@@ -24,12 +26,21 @@ export function watchAuthority(
   allowed: () => boolean = () => true,
 ): AuthorityWatch {
   const control = new AbortController();
-  let over = false;
-  let end: WatchEnd | undefined;
+  const state: Mutable<AuthorityWatch> = {
+    signal: control.signal,
+    over: false,
+    end: undefined,
+    [Symbol.dispose]() {
+      cancelExpiry();
+      caller.removeEventListener('abort', left);
+      context.draining?.removeEventListener('abort', drain);
+      finish();
+    },
+  };
   const finish = (why?: WatchEnd) => {
-    if (over) return;
-    over = true;
-    end = why;
+    if (state.over) return;
+    state.over = true;
+    state.end = why;
     control.abort();
   };
   const left = () => finish();
@@ -49,24 +60,9 @@ export function watchAuthority(
     }
   };
   const watching = watch();
-  const dispose = () => {
-    cancelExpiry();
-    caller.removeEventListener('abort', left);
-    context.draining?.removeEventListener('abort', drain);
-    finish();
-  };
   // A failing look must end the stream, not go unheard.
   watching.catch(() => finish('withdrawn'));
-  return {
-    signal: control.signal,
-    get over() {
-      return over;
-    },
-    get end() {
-      return end;
-    },
-    [Symbol.dispose]: dispose,
-  };
+  return state;
 }
 
 /** The credential still reaches anything at all. */

@@ -9,7 +9,12 @@ import { Bell } from '../concurrency/bell.ts';
 export class Outlet implements Disposable {
   readonly #stream: Writable;
   readonly #drained = new Bell();
-  readonly #ring = () => this.#drained.ring();
+  /** As the stream says of itself, which is slow to look at, and this is looked at for each event. */
+  #full = false;
+  readonly #ring = () => {
+    this.#full = false;
+    this.#drained.ring();
+  };
 
   constructor(stream: Writable) {
     this.#stream = stream;
@@ -24,7 +29,7 @@ export class Outlet implements Disposable {
   }
 
   get isFull(): boolean {
-    return this.#stream.writableNeedDrain && !this.#stream.destroyed;
+    return this.#full;
   }
 
   async untilDrained(signal?: AbortSignal): Promise<void> {
@@ -35,11 +40,14 @@ export class Outlet implements Disposable {
    * All of these at once, and nothing in between. Gives whether the system has taken all that there
    * was: then the pieces are the caller's again.
    */
-  write(...pieces: readonly Uint8Array[]): boolean {
-    if (this.#stream.destroyed || this.#stream.writableEnded) return true;
-    if (pieces.length > 1) this.#stream.cork();
-    for (const piece of pieces) this.#stream.write(piece);
-    if (pieces.length > 1) this.#stream.uncork();
-    return this.#stream.writableLength === 0;
+  write(first: Uint8Array, ...more: readonly Uint8Array[]): boolean {
+    const stream = this.#stream;
+    if (stream.destroyed || stream.writableEnded) return true;
+    if (more.length > 0) stream.cork();
+    let hasRoom = stream.write(first);
+    for (const piece of more) hasRoom = stream.write(piece);
+    if (more.length > 0) stream.uncork();
+    if (!hasRoom) this.#full = true;
+    return stream.writableLength === 0;
   }
 }

@@ -144,16 +144,15 @@ export class SharedResults {
     context: Context,
   ): ExecutionResult | Promise<ExecutionResult> {
     const made = resultsOf(asked, event);
-    const alike = audienceOf(context.viewer, 'alike');
-    const underWay = made?.underWay.get(alike);
-    const execute = () => this.#execute(made, alike, event, validated, context);
+    const execute = () => this.#execute(made, event, validated, context);
+    if (made === undefined || made.underWay.size === 0) return execute();
+    const underWay = made.underWay.get(audienceOf(context.viewer, 'alike'));
     if (underWay === undefined) return execute();
     return underWay.then(() => find(asked, event, context) ?? execute());
   }
 
   #execute(
     made: Made | undefined,
-    alike: string,
     event: unknown,
     validated: ValidatedSubscriptionArgs,
     context: Context,
@@ -169,6 +168,7 @@ export class SharedResults {
       () => undefined,
       () => undefined,
     );
+    const alike = audienceOf(context.viewer, 'alike');
     made?.underWay.set(alike, settled);
     return executing
       .then((result) => keep(made, result, sight(), context))

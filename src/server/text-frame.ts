@@ -28,7 +28,7 @@ export class TextFrames {
       return;
     }
     const frame = this.#frame(begin, middle, end);
-    begin.copy(frame.bytes, frame.from);
+    frame.bytes.set(begin, frame.from);
     this.#free = outlet.write(frame.bytes) ? frame : undefined;
   }
 
