@@ -233,11 +233,11 @@ function keep(
   made: Made | undefined,
   result: ExecutionResult,
   { reach, ages }: Sight,
-  { viewer }: Context,
+  context: Context,
 ): ExecutionResult {
   if (made === undefined || result.errors !== undefined) return result;
   const kept = { result, madeAt: ages ? performance.now() : undefined };
   if (reach === 'anyone') made.anyone = kept;
-  else made.byAudience.set(audienceOf(viewer, reach), kept);
+  else made.byAudience.set(audienceOf(context.viewer, reach), kept);
   return result;
 }

@@ -2,6 +2,8 @@ import type { PaneGapReason } from '../pane-events.ts';
 import { type Epochs, encodeCursor, type OutputCursor } from './output-cursor.ts';
 import { incompleteTail } from './pane-text.ts';
 
+const nothing = Buffer.alloc(0);
+
 /**
  * The last bytes of one pane's output, and where each of them stood. Readers are offsets into it,
  * never queues, so however many and however slow they are, memory is bounded by `limit`.
@@ -66,6 +68,8 @@ export class OutputLog {
   /** The incomplete UTF-8 sequence right before `offset`, as far as it was seen. */
   carryBefore(offset: number): Uint8Array {
     const oldest = Math.max(this.#epochStart, this.#end - this.#ring.length);
+    const last = offset > oldest ? this.#ring[(offset - 1) % this.#ring.length] : undefined;
+    if (last !== undefined && last < 0x80) return nothing;
     return incompleteTail(this.#copy(Math.max(oldest, Math.min(offset, offset - 3)), offset));
   }
 

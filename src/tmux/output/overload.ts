@@ -17,7 +17,7 @@ export interface EventLoop {
 }
 
 const ownEventLoop: EventLoop = {
-  idleMs: () => performance.eventLoopUtilization().idle,
+  idleMs: () => performance.nodeTiming.idleTime,
   turns: () => performance.nodeTiming.uvMetricsInfo.loopCount,
 };
 
