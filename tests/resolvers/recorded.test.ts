@@ -199,6 +199,22 @@ describe('an act', () => {
     expect((await since(before)).map(said)).toEqual(['OUTCOME FAILED EIDEMPOTENCY']);
   });
 
+  it('refuses the same key with another input also while the first call runs, which goes on', async () => {
+    const one = input();
+    const refused = Promise.withResolvers<void>();
+    const { run } = fleet;
+    fleet.run = async (request) => {
+      await refused.promise;
+      return await run(request);
+    };
+    const first = restartTmuxServer(as(viewer(alice)), one);
+    const other = await restartTmuxServer(as(viewer(alice)), { ...one, force: true });
+    refused.resolve();
+    expect(other).toMatchObject({ __typename: 'IdempotencyConflictError' });
+    expect(await first).toMatchObject({ __typename: 'RestartTmuxServerPayload' });
+    expect(fleet.ran).toHaveLength(1);
+  });
+
   it('forgets a key after 24 h that were counted, not by a time of day', async () => {
     const one = input();
     await restartTmuxServer(as(viewer(alice)), one);

@@ -154,6 +154,14 @@ describe('describe and start', () => {
       .sort();
   }
 
+  it('describe no other life than the one that is named', async () => {
+    await using server = await member.server('3.3a', 'described');
+    await describeIt(server.words);
+    const other = server.words.replace(`start=${server.start}`, `start=${server.start - 1}`);
+    const { rows, failure } = await askOnce('serve', `describe ${other}`, member.runner);
+    expect([rows, failure?.[0]]).toEqual([[], 'EMALFORMED']);
+  });
+
   it.each(presentVersions)(
     'bring back everything of a %s server',
     async (version) => {
