@@ -19,6 +19,7 @@ import { ListingView } from './listing-view.ts';
 import { parseSnapshot } from './rows.ts';
 import { directoryReason, isFailing, ServerCells } from './server-cells.ts';
 import { paneParser } from './session-rows.ts';
+import { WallClock } from './wall-clock.ts';
 
 /**
  * One member's listing: an asynchronous cache, stale while it revalidates.
@@ -65,6 +66,7 @@ export class Listing implements Disposable {
   readonly #servers: ServerCells;
   readonly #view: ListingView;
   readonly #doorbell: Doorbell;
+  readonly #wallClock = new WallClock();
   readonly #closed = new AbortController();
   #attempt: Attempt | undefined;
   /** The look that everybody shares who wants one from after now. */
@@ -288,6 +290,7 @@ export class Listing implements Disposable {
       paneParser: paneParser(columns, agentKinds),
       ownClientPids,
       started,
+      steadyMs: this.#wallClock.steadyMs(started),
       ended: this.#moment(),
     };
     const { signal } = this.#closed;

@@ -29,6 +29,8 @@ export interface CellContext extends RowsContext {
   /** Of the attempt. Ages count from its start, pauses from its end. */
   readonly started: Moment;
   readonly ended: Moment;
+  /** For how long the wall clock was not set ahead. */
+  readonly steadyMs: number;
 }
 
 export interface CellRules extends FreshnessRules {
@@ -68,6 +70,8 @@ export class ServerCell {
   readonly #hooks = new Map<number, HookReport>();
   /** When the look began that the rows are of. */
   #lookedAt = 0;
+  /** False after the wall clock was set ahead, until it no longer matters. */
+  #knowsWhenWritten = true;
   #generation: Generation | null = null;
   #startTime: number | null = null;
   #startedAt: number | null = null;
@@ -188,7 +192,7 @@ export class ServerCell {
   }
 
   #answered(lines: Lines, written: string, context: CellContext): void {
-    const { ownClientPids, started, ended } = context;
+    const { ownClientPids, started, steadyMs, ended } = context;
     if (this.#row.code === 'EDEAD') {
       this.#rows = noRows;
       this.freshness.succeed(started);
@@ -215,6 +219,7 @@ export class ServerCell {
       this.#startTime = rows.startTime ?? this.#startTime;
     }
     this.#lookedAt = started.wall;
+    this.#knowsWhenWritten = steadyMs >= this.#idleAfterMs;
     this.#dropHooks(this.#rows.listed);
     const look = { at: started.wall, serverStartTime: this.#startTime, hooks: this.#hooks };
     const told = this.#row.code === 'SAME' ? this.#pulse.text : written;
@@ -249,7 +254,7 @@ export class ServerCell {
       cpuPercent: this.#cpuPercent,
       attachedClients: rows?.others.length ?? null,
       workingAgents: rows === undefined ? null : this.#working(rows.listed, agents),
-      activity: rows === undefined ? [] : activity,
+      activity: rows === undefined || !this.#knowsWhenWritten ? noPulse.activity : activity,
       tmuxStartTime: this.#startTime,
       listing,
       sessions: rows === undefined ? null : sessions,

@@ -882,6 +882,24 @@ describe('agents and idleness', () => {
     expect(firstPane(world)?.foreground?.isShell).toBe(true);
   });
 
+  it('a clock that is set ahead proves nobody idle: what was written before then seems old', async () => {
+    using world = scriptedListing({ MUXWARDEN_IDLE_AFTER_MS: '20000' });
+    const wrote = Math.floor(world.clock.now() / 1_000);
+    world.helper.always = () => snapshotRows({ servers: [{ writtenAt: wrote }] });
+    const release = world.listing.watch();
+    await world.clock.advance(10);
+    expect(one(world)?.idle).toBe(false);
+    world.clock.setBack(-3_600_000);
+    await world.clock.advance(6_000);
+    expect(one(world)).toMatchObject({ idle: null, listing: { state: 'FRESH' } });
+    await world.clock.advance(18_000);
+    expect(one(world)?.idle).toBe(null);
+    // For so long nobody has written, by the clock that does not jump.
+    await world.clock.advance(6_000);
+    expect(one(world)?.idle).toBe(true);
+    release();
+  });
+
   it('an agent turns with what it writes, without a change in its rows', async () => {
     using world = scriptedListing();
     let writtenAt = Math.floor(world.clock.now() / 1_000);
