@@ -1,4 +1,4 @@
-import { open, readdir, readFile, rename } from 'node:fs/promises';
+import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { jsonText } from '../json-text.ts';
@@ -26,16 +26,12 @@ const file = z.strictObject({
   mac: z.string(),
 });
 
+/** A power cut may bring the head before it back: that one asks for less, and never for what is not there. */
 export async function writeHead(stateDir: string, keys: ChainKeys, head: ChainHead): Promise<void> {
-  const directory = join(stateDir, 'audit');
-  const next = join(directory, 'head.json.next');
-  {
-    await using handle = await open(next, 'w', 0o600);
-    await handle.writeFile(`${headLine(keys, head)}\n`);
-    await handle.sync();
-  }
-  await rename(next, join(directory, 'head.json'));
-  await syncDirectory(directory);
+  const path = join(stateDir, 'audit/head.json');
+  const next = `${path}.next`;
+  await writeFile(next, `${headLine(keys, head)}\n`, { mode: 0o600, flush: true });
+  await rename(next, path);
 }
 
 /** The sealed text of a head, without LF. */
