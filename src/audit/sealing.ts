@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomUUIDv7 } from 'node:crypto';
 import type { Clock } from '../concurrency/clock.ts';
 import { type ChainKeys, sealWithLine } from './chain-key.ts';
 import type { AuditEntry } from './record.ts';
@@ -59,7 +59,7 @@ export class Sealing {
         ...entry,
         chain,
         sequence: this.#head.sequence + 1,
-        id: randomUUID(),
+        id: randomUUIDv7(),
         at: new Date(clock.now()),
         bootId,
         monotonicMs: Number(process.hrtime.bigint() / 1_000_000n),

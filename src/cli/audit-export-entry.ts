@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomUUIDv7 } from 'node:crypto';
 import type { AuditEntry } from '../audit/record.ts';
 
 /** That the record was written out, by whom the kernel says runs the command. */
@@ -7,7 +7,7 @@ export function exportEntry(by: {
   readonly actorId: string | null;
   readonly source: 'journal' | 'table';
 }): AuditEntry {
-  const operationId = randomUUID();
+  const operationId = randomUUIDv7();
   return {
     phase: 'OUTCOME',
     outcome: 'SUCCEEDED',

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomUUIDv7 } from 'node:crypto';
 import type { Audit } from '../audit/audit.ts';
 import { openCommandAudit } from '../audit/command-audit.ts';
 import type { AuditEntry } from '../audit/record.ts';
@@ -87,7 +87,7 @@ function entryOf(
   { command, action, memberId, label, facts = null }: CommandAct,
   { osUser, actorId }: { readonly osUser: string; readonly actorId: string | null },
 ): AuditEntry {
-  const operationId = randomUUID();
+  const operationId = randomUUIDv7();
   return {
     phase: 'OUTCOME',
     outcome: null,

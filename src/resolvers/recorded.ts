@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash, randomUUIDv7 } from 'node:crypto';
 import { z } from 'zod';
 import {
   type Answered,
@@ -73,7 +73,7 @@ export async function recorded<Result, Name extends UserErrorValue['__typename']
   context: Context,
   act: Act<Result, Name>,
 ): Promise<Recorded<Name>> {
-  const operationId = randomUUID();
+  const operationId = randomUUIDv7();
   const entry = entryOf(context, act, operationId);
   try {
     await authorise(context, act, entry);

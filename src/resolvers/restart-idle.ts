@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomUUIDv7 } from 'node:crypto';
 import type { Answered, IdempotencyClaim } from '../audit/audit.ts';
 import type { AuditEntry } from '../audit/record.ts';
 import { mayActOnServer } from '../auth/authority.ts';
@@ -68,7 +68,7 @@ export async function restartIdleTmuxServers(
   input: RestartIdleTmuxServers,
 ): Promise<RestartIdleTmuxServersPayloadValue | Named<(typeof restartIdleErrors)[number]>> {
   return await orUserError(restartIdleErrors, async () => {
-    const operationId = randomUUID();
+    const operationId = randomUUIDv7();
     const entry = entryOf(
       context,
       { action: 'RESTART_TMUX_SERVER', reason: input.reason, target: null },
