@@ -1,8 +1,9 @@
-import { type Column, getColumns } from 'drizzle-orm';
+import { getColumns } from 'drizzle-orm';
 import { type Client, type Connection, DatabaseError, type Submittable } from 'pg';
 import { auditEvents } from '../database/tables.ts';
 import { codeOf } from '../database/unavailable.ts';
-import { momentText, type SealedRow } from './row.ts';
+import { CopyRows, writerFor } from './copy-format.ts';
+import type { SealedRow } from './row.ts';
 
 /**
  * New rows of `audit_events` by COPY, in a transaction that ends when we say so.
@@ -61,7 +62,7 @@ class RowCopy implements Submittable {
 
   submit(connection: Connection): void {
     const { stream } = connection;
-    // PostgreSQL takes two to three times as long for a row as sealing it does.
+    // PostgreSQL takes about twice as long for a row as sealing it does.
     const first = Math.floor(this.#group.length / 4);
     stream.cork();
     if (!prepared.has(connection)) connection.parse({ name, text, types: [] }, true);
@@ -74,20 +75,25 @@ class RowCopy implements Submittable {
   }
 
   #sendRest(connection: Connection, from: number): void {
-    const { stream } = connection;
-    stream.cork();
-    if (this.#sendRows(connection, from)) {
-      stream.write(copyDone);
-      if (this.#mayCommit) connection.sync();
-      this.#connection = connection;
-    }
-    stream.uncork();
+    if (!this.#sendRows(connection, from, this.#group.length)) return;
+    if (this.#mayCommit) connection.sync();
+    this.#connection = connection;
   }
 
   /** @returns false where one can not be sealed: then the group has failed, and its caller ends the connection */
-  #sendRows({ stream }: Connection, from: number, to?: number): boolean {
+  #sendRows({ stream }: Connection, from: number, to: number): boolean {
+    const rows = new CopyRows();
     try {
-      stream.write(copyData(linesOf(this.#group.slice(from, to))));
+      if (from === 0) rows.begin();
+      for (const { row } of this.#group.slice(from, to)) {
+        rows.row(columns.length);
+        for (const { field, write } of columns) {
+          const value = row[field];
+          if (value === null) rows.null();
+          else write(value, rows);
+        }
+      }
+      stream.write(rows.bytes(to === this.#group.length));
       return true;
     } catch (error) {
       this.#settle.reject(error);
@@ -114,59 +120,9 @@ class RowCopy implements Submittable {
 }
 
 const columns = Object.entries(getColumns(auditEvents)).map(([field, column]) => {
-  return { field: field as keyof SealedRow, name: column.name, copied: copiedBy(column) };
+  return { field: field as keyof SealedRow, name: column.name, write: writerFor(column) };
 });
 const name = 'add audit rows';
-const text = `copy audit_events (${columns.map((column) => `"${column.name}"`).join()}) from stdin`;
+const text = `copy audit_events (${columns.map((column) => `"${column.name}"`).join()}) from stdin (format binary)`;
 /** The connections that have the statement. */
 const prepared = new WeakSet<Connection>();
-
-/** In the text format of COPY. */
-function linesOf(group: readonly { readonly row: SealedRow }[]): string {
-  let lines = '';
-  for (const { row } of group) {
-    let separator = '';
-    for (const { field, copied } of columns) {
-      const value = row[field];
-      lines += separator + (value === null ? '\\N' : copied(value));
-      separator = '\t';
-    }
-    lines += '\n';
-  }
-  return lines;
-}
-
-function copiedBy(column: Column): (value: unknown) => string {
-  switch (column.getSQLType()) {
-    case 'bytea':
-      return (hex) => `\\\\x${hex}`;
-    case 'jsonb':
-      return (value) => escaped(JSON.stringify(value));
-    case 'text':
-      return (value) => escaped(String(value));
-    default:
-      return (value) => (value instanceof Date ? momentText(value) : String(value));
-  }
-}
-
-const special = /[\\\t\n\r]/;
-const escaped = (value: string) =>
-  special.test(value) ? value.replaceAll(/[\\\t\n\r]/g, (each) => escapes[each] ?? each) : value;
-const escapes: Readonly<Record<string, string>> = {
-  '\\': '\\\\',
-  '\t': '\\t',
-  '\n': '\\n',
-  '\r': '\\r',
-};
-
-const copyDone = Buffer.from('c\0\0\0\x04', 'latin1');
-
-/** The message CopyData: a letter, and its length without that. */
-function copyData(lines: string): Buffer {
-  const length = Buffer.byteLength(lines);
-  const message = Buffer.allocUnsafe(length + 5);
-  message.write('d');
-  message.writeInt32BE(length + 4, 1);
-  message.write(lines, 5);
-  return message;
-}

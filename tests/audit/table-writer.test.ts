@@ -180,6 +180,27 @@ describe('the writer of the table', () => {
     expect(await stored()).toEqual([...before, ...added]);
   });
 
+  it('takes numbers and moments to their ends', async () => {
+    const client = await test.database.connect();
+    const chain = randomUUID();
+    const group = [
+      { monotonicMs: Number.MAX_SAFE_INTEGER, at: new Date('9999-12-31T23:59:59.999Z') },
+      { monotonicMs: -1, at: new Date(-1) },
+      { monotonicMs: 2 ** 32, at: new Date('1999-12-31T23:59:59.999Z') },
+      { monotonicMs: 2 ** 31, at: new Date('2000-01-01T00:00:00.000Z') },
+    ].map((values, index) => {
+      const row: SealedRow = { ...next(entry()), ...values, chain, sequence: 2 ** 40 + index };
+      return { row };
+    });
+    try {
+      expect(await copyRows(client, group, Promise.resolve())).toBe(true);
+      const stored = await rowsOfChain(test.database.drizzle, { chain, after: 0 }, 10);
+      expect(stored).toEqual(group.map(({ row }) => row));
+    } finally {
+      await client.end();
+    }
+  });
+
   it('gives back each text as it was, whatever COPY makes of it elsewhere', async () => {
     const client = await test.database.connect();
     const chain = randomUUID();
