@@ -159,6 +159,22 @@ describe('createApiKey', () => {
     expect(await make(reader, root, bare)).toMatchObject({ code: 'EREAUTH' });
   });
 
+  it('makes 100 for one member and no more; one that has ended makes room', async () => {
+    const many = await service.add('many', 'DEVELOPER');
+    const admin = { key: await service.key(root) };
+    const wanted = { memberId: many.id, name: 'one of many', scopes: ['READ'] as const };
+    const rest = { memberIds: null, expiresAt: null, madeByAdmin: true };
+    await Promise.all(
+      Array.from({ length: 99 }, () => service.keys.create({ ...wanted, ...rest })),
+    );
+    await service.accounts.reload();
+    const last = await make(admin, many);
+    expect(last.key).toMatch(/^mw_/);
+    await expect(make(admin, many)).rejects.toThrow(/has 100 keys already/);
+    await end(admin, last.apiKey.id);
+    expect((await make(admin, many)).key).toMatch(/^mw_/);
+  });
+
   it('asks for no READ: nothing is read to make a key', async () => {
     const blind = { key: await service.key(root, { scopes: ['ACT', 'ADMIN'] }) };
     const input = { password: undefined, scopes: ['ACT'] };
