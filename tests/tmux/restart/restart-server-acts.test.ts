@@ -29,6 +29,7 @@ import {
   type StartOptions,
   startTicks,
   startTmux,
+  type TmuxServer,
   type Version,
 } from '../../support/tmux-server.ts';
 
@@ -315,6 +316,27 @@ describe('a restart', () => {
     const outcome = await refusal(act.run());
     expect(outcome).toMatchObject({ name: 'StaleGenerationError' });
     expect(await next.pid()).toBe(pid);
+  });
+
+  it('that ended is not started again where somebody else began one on its path at once', async () => {
+    await using it = await world(version);
+    await using others = new AsyncDisposableStack();
+    let next: TmuxServer | undefined;
+    const { helper } = it.member.tmux;
+    const act: typeof helper.act = helper.act.bind(helper);
+    const late: typeof helper.act = async (request, options) => {
+      if (request.startsWith('await ')) {
+        await eventually(async () => (await startTicks(it.pid)) === undefined, 'it has ended');
+        next ??= others.use(await startTmux({ version, directory: it.server.directory }));
+      }
+      return await act(request, options);
+    };
+    Object.assign(helper, { act: late });
+    const { notRestored } = await restart(it.member, it.view);
+    expect(notRestored).toEqual([
+      { what: 'everything', detail: 'another server was started on its path meanwhile' },
+    ]);
+    expect(await startTicks((await next?.pid()) ?? 0)).toBeDefined();
   });
 
   it('leaves as many socket files as there are servers, also after SIGKILL', async () => {
