@@ -204,7 +204,8 @@ describe('an act', () => {
     const refused = Promise.withResolvers<void>();
     const { run } = fleet;
     fleet.run = async (request) => {
-      await refused.promise;
+      // Not for ever, or a call that joins it would never be told.
+      await Promise.race([refused.promise, new Promise((resolve) => setTimeout(resolve, 1_000))]);
       return await run(request);
     };
     const first = restartTmuxServer(as(viewer(alice)), one);
