@@ -31,13 +31,14 @@ export async function answerRestored(
   clock: Clock = systemClock,
 ): Promise<void> {
   let isFailing = false;
+  // Waited for before the look begins: rows that come back within it may not be seen by it.
+  let restored = audit.restored.wait(signal);
   while (!signal.aborted) {
-    // Before the look: rows that come back within it may not be seen by it.
-    const restored = audit.restored.wait(signal);
     try {
       await answerLost(audit);
       isFailing = false;
       await restored;
+      restored = audit.restored.wait(signal);
     } catch (err) {
       if (!isFailing) log.warn({ err }, 'repeated calls could not be given an answer yet');
       isFailing = true;

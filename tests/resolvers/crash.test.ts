@@ -267,15 +267,16 @@ describe('a database that', () => {
     const { audit, signal, fleet } = acting;
     const key = randomUUID();
     await acting.act(key);
-    let looks = 0;
+    let isBack = false;
     const unanswered = async () => {
       const found = await audit.unanswered();
-      if (++looks === 1) await acting.setBack();
+      if (!isBack) await acting.setBack();
+      isBack = true;
       return found;
     };
     const answer = audit.answer.bind(audit);
     void answerRestored({ restored: audit.restored, unanswered, answer }, keptLog(), signal);
-    await eventually(() => looks > 0, 'the look');
+    await eventually(() => isBack, 'the older copy, within the look');
     expect(await acting.act(key)).toMatchObject(unknown);
     expect(fleet.ran).toHaveLength(1);
   });
@@ -283,18 +284,20 @@ describe('a database that', () => {
   it('stays away is told of once, not at every try', async () => {
     const log = keptLog();
     const running = new AbortController();
-    let looks = 0;
+    const restored = new Bell();
+    const waiting: number[] = [];
     const unanswered = () => {
-      if (++looks === 3) running.abort();
+      if (waiting.push(restored.waiting) === 3) running.abort();
       return Promise.reject(new Error('away'));
     };
     const answer = () => Promise.resolve();
-    const table = { restored: new Bell(), unanswered, answer };
+    const table = { restored, unanswered, answer };
     const hurried = {
       ...systemClock,
       after: (_: number, ring: () => void) => systemClock.after(0, ring),
     };
     await answerRestored(table, log, running.signal, hurried);
     expect(log.lines.filter((line) => line.includes('repeated calls'))).toHaveLength(1);
+    expect(waiting).toEqual([1, 1, 1]);
   });
 });
